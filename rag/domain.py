@@ -7,6 +7,7 @@ tokens left out. Times are seconds unless a name says ``_ms``.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -56,6 +57,11 @@ class Collection:
     embedding_model: str
     """Identity of the embedding model: name and revision."""
     created_at: float
+
+    @property
+    def space(self) -> str:
+        """Name of its vectors in the index: another model gets another space."""
+        return f"{self.id}-{hashlib.sha256(self.embedding_model.encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True, slots=True)
