@@ -1,0 +1,115 @@
+"""Doubles of the ports, shipped for tests of Fenestra and of programs built on it.
+
+They are real implementations of the same contracts, only without models and files: the
+contract suites run on them as on the real things.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from rag.domain import Progress
+from rag.ports import Report, Vectors
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+class HashEmbedder:
+    """An embedder without a model: words are hashed into a bag-of-words vector.
+
+    Texts that share words are near each other, so retrieval behaves sensibly; nothing else
+    about meaning is known to it. A token is a word or a punctuation mark.
+    """
+
+    model = "hash@1"
+    dimensions = 256
+    max_tokens = 254
+
+    def load(self, report: Report | None = None) -> None:
+        """Nothing to load."""
+        if report is not None:
+            report(Progress("Hash embedder is ready", 1.0))
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """(start, end) of every token."""
+        return [match.span() for match in _WORD.finditer(text)]
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text."""
+        return [len(self.offsets(text)) for text in texts]
+
+    def embed_documents(self, texts: Sequence[str], report: Report | None = None) -> Vectors:
+        """One unit vector per text."""
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in enumerate(texts):
+            for word in _WORD.findall(text.lower()):
+                digest = hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=8).digest()
+                vectors[row, int.from_bytes(digest, "big") % self.dimensions] += 1.0
+            if not vectors[row].any():
+                vectors[row, 0] = 1.0
+        if report is not None:
+            report(Progress(f"Embedded {len(texts)} chunks", 1.0))
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
+
+    def embed_query(self, text: str) -> Vectors:
+        """The unit vector of a question, shape (1, dimensions)."""
+        return self.embed_documents([text])
+
+
+class MemoryIndex:
+    """A vector index that is exact and forgets everything when the process ends."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[str, dict[tuple[str, int], Vectors]] = {}
+
+    def upsert(
+        self, space: str, document_id: str, indices: Sequence[int], vectors: Vectors
+    ) -> None:
+        """Add or overwrite vectors."""
+        rows = self._spaces.setdefault(space, {})
+        for index, vector in zip(indices, vectors, strict=True):
+            rows[document_id, index] = np.array(vector, dtype=np.float32)
+
+    def delete(self, space: str, document_id: str) -> None:
+        """Remove all vectors of a document."""
+        rows = self._spaces.get(space, {})
+        for key in [key for key in rows if key[0] == document_id]:
+            del rows[key]
+
+    def drop(self, space: str) -> None:
+        """Remove a space."""
+        self._spaces.pop(space, None)
+
+    def query(self, space: str, vector: Vectors, n: int) -> list[tuple[str, int, float]]:
+        """Nearest first; equal cosines by document id and chunk index."""
+        rows = self._spaces.get(space, {})
+        flat = vector.reshape(-1)
+        scored = [(key[0], key[1], float(row @ flat)) for key, row in list(rows.items())]
+        return sorted(scored, key=lambda hit: (-hit[2], hit[0], hit[1]))[: max(0, n)]
+
+    def count(self, space: str) -> int:
+        """Vectors in a space."""
+        return len(self._spaces.get(space, {}))
+
+    def ids(self, space: str) -> dict[str, int]:
+        """Vectors per document."""
+        counts: dict[str, int] = {}
+        for document_id, _ in self._spaces.get(space, {}):
+            counts[document_id] = counts.get(document_id, 0) + 1
+        return counts
+
+    def begin_rebuild(self) -> MemoryIndex:
+        """An empty index."""
+        return MemoryIndex()
+
+    def switch(self, fresh: MemoryIndex) -> None:
+        """Take over the content of ``fresh``."""
+        self._spaces = fresh._spaces
+
+    def close(self) -> None:
+        """Nothing to let go of."""
