@@ -259,10 +259,12 @@ class ChatModel(Protocol):
 
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int, temperature: float
-    ) -> Iterator[TextDelta | StreamEnd]:
+    ) -> Iterator[Progress | TextDelta | StreamEnd]:
         """Stream an answer. Closing the iterator stops the model's work.
 
-        A stream that breaks off ends with ``StreamEnd("incomplete", …)`` once text has come.
+        ``Progress`` comes whenever there is no text for a moment, so that the caller gets a turn
+        to close it. A stream that breaks off ends with ``StreamEnd("incomplete", …)`` once text
+        has come.
 
         Raises:
             ModelError: before any text came; the message says what to do.

@@ -14,6 +14,9 @@ import numpy as np
 
 from rag.domain import Progress
 from rag.ports import Report, Vectors
+from rag.testing_chat import Reply, ScriptedChat
+
+__all__ = ["HashEmbedder", "MemoryIndex", "Reply", "ScriptedChat"]
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 
