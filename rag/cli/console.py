@@ -1,0 +1,118 @@
+"""Where the command line writes: results to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+import sys
+from types import TracebackType
+from typing import Any
+
+from rag.domain import Progress
+
+# Text of documents and answers is not ours: shown on a terminal, its control characters could
+# move the cursor, retitle the window or hide a passage. They are shown as pictures instead.
+_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
+_CONTROLS |= {0x7F: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+
+_ERASE_LINE, _BOLD, _PLAIN = "\r\x1b[K", "\x1b[1m", "\x1b[0m"
+
+
+class Console:
+    """Standard output and standard error of one command.
+
+    As JSON, :meth:`result` prints the one document and :meth:`write` nothing; as text it is the
+    other way round. While it is open, whatever a library prints goes to standard error.
+    """
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self._out, self._err = sys.stdout, sys.stderr
+        if as_json and isinstance(self._out, io.TextIOWrapper):
+            self._out.reconfigure(encoding="utf-8", errors="backslashreplace")
+        self._live = self._err.isatty()
+        self._colour = self._out.isatty()
+        self._progress_shown = False
+        self._last_stage = ""
+        self._redirect = contextlib.redirect_stdout(self._err)
+
+    def __enter__(self) -> Console:
+        self._redirect.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._redirect.__exit__(kind, error, trace)
+        self._erase_progress()
+
+    def result(self, document: dict[str, Any]) -> None:
+        """Print the JSON document, if JSON was asked for."""
+        if self.as_json:
+            self._erase_progress()
+            self._out.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+
+    def write(self, text: str = "", end: str = "\n") -> None:
+        """Print text, unless JSON was asked for. Control characters are made visible."""
+        if not self.as_json:
+            self._erase_progress()
+            self._out.write(text.translate(_CONTROLS) + end)
+            self._out.flush()
+
+    def heading(self, text: str) -> None:
+        """Print a heading after a blank line."""
+        start, stop = (_BOLD, _PLAIN) if self._colour else ("", "")
+        if not self.as_json:
+            self._erase_progress()
+            self._out.write(f"\n{start}{text.translate(_CONTROLS)}{stop}\n")
+
+    def note(self, message: str) -> None:
+        """Say something on standard error."""
+        self._erase_progress()
+        self._err.write(message.translate(_CONTROLS) + "\n")
+        self._err.flush()
+
+    def progress(self, progress: Progress, stage: str = "") -> None:
+        """Show how far the work is: one line that changes on a terminal, else a line per stage.
+
+        ``stage`` names what the progress belongs to; the message itself if it is empty.
+        """
+        if self._live:
+            share = "" if progress.fraction is None else f" {progress.fraction:.0%}"
+            line = " ".join(part for part in (stage, progress.message) if part) + share
+            self._err.write(_ERASE_LINE + line.translate(_CONTROLS)[: _width()])
+            self._err.flush()
+            self._progress_shown = True
+        elif (stage or progress.message) != self._last_stage:
+            self._last_stage = stage or progress.message
+            self.note(self._last_stage)
+
+    def flush(self) -> None:
+        """Hand everything to the reader. Raises ``BrokenPipeError`` if there is none any more."""
+        self._out.flush()
+
+    def _erase_progress(self) -> None:
+        if self._progress_shown:
+            self._err.write(_ERASE_LINE)
+            self._err.flush()
+            self._progress_shown = False
+
+
+def configure_streams() -> None:
+    r"""Have what a stream cannot encode come out escaped instead of ending the program.
+
+    A lone surrogate (in the name of a file that is not valid UTF-8) becomes ``\udc80``, which
+    is also how JSON spells it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns - 1

@@ -1,0 +1,87 @@
+"""The commands around the library: serve, doctor, rebuild."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import closing
+
+from rag.cli.arguments import Arguments
+from rag.cli.console import Console
+from rag.cli.exits import FAILED, OK
+from rag.cli.session import open_session
+from rag.errors import SettingsError
+
+
+def serve(arguments: Arguments, console: Console) -> int:
+    """Run the web application until it is stopped."""
+    from rag.settings import load_settings
+    from rag.ui.server import serve as run
+
+    home = load_settings(arguments.home).home
+    _require_free(arguments.port)
+    os.environ["FENESTRA_HOME"] = str(home)
+    run(arguments.port)
+    return OK
+
+
+def _require_free(port: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        if os.name == "posix":  # as servers do, so that a port just left counts as free
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise SettingsError(
+                f"Port {port} on 127.0.0.1 cannot be used: {error.strerror or error}. "
+                "Stop what uses it, or choose another with --port."
+            ) from None
+
+
+def doctor(arguments: Arguments, console: Console) -> int:
+    """Check everything and say what to do. Returns 1 if anything failed."""
+    from rag.doctor import diagnose
+
+    checks = []
+    for check in diagnose(arguments.home):
+        checks.append(check)
+        console.write(f"{check.status:<5} {check.name}: {check.detail}")
+        if check.advice:
+            console.write(f"      {check.advice}")
+    console.result(
+        {
+            "checks": [
+                {
+                    "name": check.name,
+                    "status": check.status.value,
+                    "detail": check.detail,
+                    "advice": check.advice,
+                }
+                for check in checks
+            ]
+        }
+    )
+    return FAILED if any(check.status == "fail" for check in checks) else OK
+
+
+def rebuild(arguments: Arguments, console: Console) -> int:
+    """Rebuild the vector index from the catalog."""
+    rows = []
+    with open_session(arguments, console) as library:
+        with closing(library.rebuild()) as steps:
+            for step in steps:
+                console.progress(step)
+        for collection in library.collections():
+            documents = library.documents(collection.name)
+            rows.append(
+                {
+                    "name": collection.name,
+                    "documents": len(documents),
+                    "chunks": sum(document.chunks for document in documents),
+                }
+            )
+    for row in rows:
+        console.write(f"{row['name']}: {row['documents']} documents, {row['chunks']} chunks")
+    console.write("The vector index is rebuilt.")
+    console.result({"collections": rows})
+    return OK
