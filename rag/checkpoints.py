@@ -18,7 +18,6 @@ NAMES = (
     "ingest:index-batch",
     "ingest:indexed",
     "ingest:ready",
-    "replace:old-marked",
     "delete:marked",
     "delete:index-cleared",
     "delete:done",

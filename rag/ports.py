@@ -81,11 +81,11 @@ class Embedder(Tokenizer, Protocol):
         """Most tokens it reads at once, special tokens left out."""
         ...
 
-    def load(self, report: Report | None = None) -> None:
+    def load(self) -> None:
         """Load the model now rather than at first use. Safe to call twice."""
         ...
 
-    def embed_documents(self, texts: Sequence[str], report: Report | None = None) -> Vectors:
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Return one unit vector per text, in order. No text is cut silently."""
         ...
 

@@ -34,7 +34,8 @@ def build_messages(question: str, passages: Sequence[Passage]) -> tuple[Message,
     """Return the system and the user message for ``question`` over ``passages``."""
     key = source_key(question, passages)
     blocks = [
-        f"[begin source {p.number} | key {key}] {_label(p)}\n{p.text}\n[end source {p.number} | key {key}]"
+        f"[begin source {p.number} | key {key}] {_label(p)}\n{p.text}\n"
+        f"[end source {p.number} | key {key}]"
         for p in passages
     ]
     if not blocks:

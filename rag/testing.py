@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rag.domain import Progress
-from rag.ports import Report, Vectors
+from rag.ports import Vectors
 from rag.testing_chat import Reply, ScriptedChat
 
 __all__ = ["HashEmbedder", "MemoryIndex", "Reply", "ScriptedChat"]
@@ -32,10 +31,8 @@ class HashEmbedder:
     dimensions = 256
     max_tokens = 254
 
-    def load(self, report: Report | None = None) -> None:
+    def load(self) -> None:
         """Nothing to load."""
-        if report is not None:
-            report(Progress("Hash embedder is ready", 1.0))
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """(start, end) of every token."""
@@ -45,7 +42,7 @@ class HashEmbedder:
         """Tokens of each text."""
         return [len(self.offsets(text)) for text in texts]
 
-    def embed_documents(self, texts: Sequence[str], report: Report | None = None) -> Vectors:
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """One unit vector per text."""
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in enumerate(texts):
@@ -54,8 +51,6 @@ class HashEmbedder:
                 vectors[row, int.from_bytes(digest, "big") % self.dimensions] += 1.0
             if not vectors[row].any():
                 vectors[row, 0] = 1.0
-        if report is not None:
-            report(Progress(f"Embedded {len(texts)} chunks", 1.0))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors
 

@@ -1,0 +1,94 @@
+"""What start-up does so that no person has to: finishes what was cut off, checks the vector
+index against the catalog, and rebuilds it from there when they disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rag import checkpoints
+from rag.domain import Collection, Document, Progress, Status
+from rag.ports import Catalog, VectorIndex, Vectors
+
+_SAMPLES = 5
+"""Documents of each collection whose vectors must find themselves."""
+_SAME = 0.999
+"""Cosine from which two vectors count as equal."""
+
+
+def recover(catalog: Catalog, index: VectorIndex, *, index_lost: bool) -> Iterator[Progress]:
+    """Bring catalog and index to a state in which every document is ready or gone.
+
+    Args:
+        index_lost: the index could not be opened and is empty now.
+    """
+    for owner in catalog.owners():
+        spaces = {collection.id: collection for collection in catalog.collections(owner)}
+        for document in catalog.documents(owner):
+            collection = spaces[document.collection_id]
+            if document.status is Status.INDEXING:
+                yield Progress(f"Finishing {document.name}")
+                _finish(catalog, index, collection, document)
+        for document in catalog.documents(owner, status=Status.DELETING):
+            yield Progress(f"Finishing the removal of {document.name}")
+            index.delete(spaces[document.collection_id].space, document.id)
+            catalog.delete_document(owner, document.id)
+    if index_lost or not agrees(catalog, index):
+        yield from rebuild(catalog, index)
+
+
+def _finish(
+    catalog: Catalog, index: VectorIndex, collection: Collection, document: Document
+) -> None:
+    vectors = catalog.vectors(collection.owner, document.id)
+    index.upsert(collection.space, document.id, range(len(vectors)), vectors)
+    older = [
+        other.id
+        for other in catalog.documents(collection.owner, collection.id, Status.READY)
+        if document.source is not None and other.source == document.source
+    ]
+    catalog.promote(collection.owner, document.id, older)
+
+
+def agrees(catalog: Catalog, index: VectorIndex) -> bool:
+    """Whether the index holds what the catalog says, and sampled vectors find themselves."""
+    for owner in catalog.owners():
+        for collection in catalog.collections(owner):
+            ready = catalog.documents(owner, collection.id, Status.READY)
+            if index.count(collection.space) != sum(document.chunks for document in ready):
+                return False
+            for document in ready[:: max(1, len(ready) // _SAMPLES)]:
+                vectors = catalog.vectors(owner, document.id)
+                place = len(vectors) // 2
+                if not finds(index, collection.space, document.id, place, vectors):
+                    return False
+    return True
+
+
+def finds(index: VectorIndex, space: str, document_id: str, place: int, vectors: Vectors) -> bool:
+    """Whether the vector of a chunk finds itself, or others that are equal to it."""
+    hits = index.query(space, vectors[place : place + 1], 5)
+    return any(hit[:2] == (document_id, place) for hit in hits) or (
+        len(hits) == 5 and all(cosine >= _SAME for _, _, cosine in hits)
+    )
+
+
+def rebuild(catalog: Catalog, index: VectorIndex) -> Iterator[Progress]:
+    """Build a new index beside the old one from the catalog's vectors, then switch to it.
+
+    Nothing is embedded again. Until the switch the old index answers.
+    """
+    fresh = index.begin_rebuild()
+    checkpoints.reached("rebuild:started")
+    work = [
+        (collection, document)
+        for owner in catalog.owners()
+        for collection in catalog.collections(owner)
+        for document in catalog.documents(owner, collection.id, Status.READY)
+    ]
+    for done, (collection, document) in enumerate(work):
+        yield Progress(f"Rebuilding the search index: {document.name}", done / len(work))
+        vectors = catalog.vectors(collection.owner, document.id)
+        fresh.upsert(collection.space, document.id, range(len(vectors)), vectors)
+    checkpoints.reached("rebuild:filled")
+    index.switch(fresh)
+    yield Progress("The search index is rebuilt", 1.0)
