@@ -1,0 +1,293 @@
+"""OpenAIChat: any server that speaks OpenAI's chat completions, read as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import urlsplit
+
+import openai
+from openai.types.chat import ChatCompletionChunk
+
+from rag.adapters.async_bridge import AsyncBridge
+from rag.adapters.openai_answer import StreamedAnswer
+from rag.adapters.openai_errors import (
+    Endpoint,
+    explain,
+    is_context_error,
+    is_unknown_model,
+    refused_field,
+)
+from rag.domain import Message, Progress, StreamEnd, TextDelta, Usage
+from rag.errors import ModelError, ModelUnavailable, SettingsError
+
+if TYPE_CHECKING:
+    import httpx2
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+_CONNECT_SECONDS = 10.0
+_RETRIES = 2
+_LONGEST_RETRY_WAIT = 10.0
+"""A server that asks for a longer pause than this is not asked again: the user decides."""
+_AFTER_FINISH = 5.0
+"""Seconds to wait for the usage figures, or the end, after the answer is complete."""
+_OPTIONAL = ("stream_options", "max_tokens", "temperature")
+"""Request fields that some servers refuse and the answer does not hang on."""
+_NOT_CHAT = re.compile(
+    r"embed|bge-|minilm|whisper|tts|dall-e|image|moderation|rerank|transcribe|realtime",
+    re.IGNORECASE,
+)
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+Event = Progress | TextDelta | StreamEnd
+Emit = Callable[[Event], None]
+T = TypeVar("T")
+
+
+class OpenAIChat:
+    """A chat model behind an OpenAI-compatible endpoint.
+
+    Args:
+        base_url: address up to ``/v1``; OpenAI's own if ``None``.
+        api_key: sent as bearer token; a placeholder is sent if ``None``, as local servers want.
+        model: name of the model; the server's first chat model if ``None``.
+        timeout: seconds without any new text after which an answer is given up. Reasoning and
+            progress count as signs of life, keep-alive comments do not.
+        extra: more fields for the request body.
+
+    Raises:
+        SettingsError: the key holds characters that no key has.
+    """
+
+    parallel = True
+
+    def __init__(
+        self,
+        *,
+        base_url: str | None,
+        api_key: str | None,
+        model: str | None,
+        timeout: float,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        self._base_url = (base_url or OPENAI_URL).strip().rstrip("/")
+        self._host, self._address = _shown(self._base_url)
+        self._key = (api_key or "").strip() or None
+        if self._key and not all(33 <= ord(c) <= 126 for c in self._key):
+            raise SettingsError(
+                "The key of the model server holds an illegal character. Copy OPENAI_API_KEY "
+                "again from your provider."
+            )
+        self._configured = model
+        self._found: str | None = None
+        self._timeout = timeout
+        self._extra = dict(extra or {})
+        self._refused: set[str] = set()
+        self._bridge = AsyncBridge("fenestra-chat")
+        self._client: openai.AsyncOpenAI | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the model; before the server was asked for its first one, the server's."""
+        return self._configured or self._found or f"the first model of {self._address}"
+
+    def start(self) -> None:
+        """Nothing to start: the server runs by itself."""
+
+    def wait_ready(self) -> Iterator[Progress]:
+        """Ask the server for its first model if none is configured. Raises ``ModelError``."""
+        if self._configured or self._found:
+            return
+        waiting = Progress(f"Asking {self._address} for its models")
+        yield waiting
+
+        async def resolve(_: Emit) -> None:
+            await self._guarded(self._model())
+
+        for _ in self._bridge.iterate(resolve):
+            yield waiting
+
+    def stream(
+        self, messages: Sequence[Message], *, max_tokens: int, temperature: float
+    ) -> Iterator[Event]:
+        """Stream an answer. Closing the iterator closes the connection, and so stops the server.
+
+        Raises:
+            ModelError: before any text came; the message says what to do.
+        """
+
+        async def produce(emit: Emit) -> None:
+            await self._produce(messages, max_tokens, temperature, emit)
+
+        text = False
+        for event in self._bridge.iterate(produce):
+            if isinstance(event, StreamEnd):
+                yield event
+                return
+            text = text or isinstance(event, TextDelta)
+            yield event or Progress(f"Waiting for {self.name}")
+        # Only close() ends a stream without an end of its own.
+        if not text:
+            raise ModelUnavailable(f"The connection to {self._address} was closed. Ask again.")
+        yield StreamEnd("incomplete", Usage(None, None), self.name)
+
+    def check(self) -> Mapping[str, str]:
+        """Have the model say one word. Returns address, model and the models offered."""
+
+        async def probe() -> dict[str, str]:
+            offered = await self._offered()
+            await self._produce([Message("user", "Say OK.")], 16, 0.0, lambda _: None)
+            return {
+                "address": self._address,
+                "model": self.name,
+                "offered": ", ".join(offered) or "the server does not list its models",
+            }
+
+        return self._bridge.call(self._guarded(probe()))
+
+    def close(self) -> None:
+        """Break off what runs and let go of the connections. Safe to call twice."""
+        client, self._client = self._client, None
+        if client is not None:
+            self._bridge.call(client.close())
+        self._bridge.close()
+
+    # everything below runs on the bridge's event loop
+
+    async def _produce(
+        self, messages: Sequence[Message], max_tokens: int, temperature: float, emit: Emit
+    ) -> None:
+        answer = StreamedAnswer()
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                options = {
+                    "model": await self._model(),
+                    "messages": [{"role": m.role, "content": _clean(m.content)} for m in messages],
+                    "temperature": temperature,
+                    "max_tokens": max_tokens,
+                    "stream_options": {"include_usage": True},
+                    "extra_body": self._extra,
+                }
+                async with await self._request(options) as stream:
+                    async for chunk in stream:
+                        for event in answer.read(chunk):
+                            emit(event)
+                        if answer.alive:
+                            patience = _AFTER_FINISH if answer.finish else self._timeout
+                            limit.reschedule(asyncio.get_running_loop().time() + patience)
+        except (openai.OpenAIError, TimeoutError, ValueError) as error:
+            if not answer.text and answer.finish is None:
+                raise await self._explained(error) from None
+        if not answer.text and answer.finish is None:
+            raise explain(ValueError(), self._endpoint)
+        emit(StreamEnd(answer.finish or "incomplete", answer.usage, answer.model or self.name))
+
+    async def _request(self, options: dict[str, Any]) -> openai.AsyncStream[ChatCompletionChunk]:
+        """Send the request, leaving out optional fields that the server refuses."""
+        while True:
+            fields = {k: v for k, v in options.items() if k not in self._refused}
+            if "max_tokens" in self._refused:
+                fields["max_completion_tokens"] = options["max_tokens"]
+            try:
+                stream = await self._connected().chat.completions.create(stream=True, **fields)
+                return cast("openai.AsyncStream[ChatCompletionChunk]", stream)
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                left = [field for field in _OPTIONAL if field in fields]
+                refused = None if is_context_error(error) else refused_field(error, left)
+                if refused is None:
+                    raise
+                self._refused.add(refused)
+
+    async def _model(self) -> str:
+        if self._configured:
+            return self._configured
+        if self._found is None:
+            offered = await self._offered()
+            chat = [name for name in offered if not _NOT_CHAT.search(name)]
+            if not offered:
+                raise ModelUnavailable(
+                    f"The model server at {self._address} offers no model. Load one there, or "
+                    "set FENESTRA_MODEL."
+                )
+            self._found = (chat or offered)[0]
+        return self._found
+
+    async def _offered(self) -> list[str]:
+        """Names of the server's models; none if it does not list them."""
+        try:
+            page = await self._connected().models.list()
+        except (openai.NotFoundError, openai.APIResponseValidationError):
+            return []
+        return [model.id for model in page.data or [] if isinstance(model.id, str)]
+
+    async def _guarded(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await work
+        except (openai.OpenAIError, TimeoutError, ValueError) as error:
+            raise await self._explained(error) from None
+
+    async def _explained(self, error: Exception) -> ModelError:
+        offered: list[str] = []
+        if is_unknown_model(error):
+            self._found = None
+            try:
+                offered = await self._offered()
+            except openai.OpenAIError:
+                offered = []
+        return explain(error, self._endpoint, offered)
+
+    def _connected(self) -> openai.AsyncOpenAI:
+        if self._host is None:
+            raise ModelUnavailable(
+                f"{self._address} is not the address of a model server. Correct OPENAI_BASE_URL: "
+                "it begins with http:// or https:// and usually ends in /v1."
+            )
+        if self._client is None:
+            # A proxy set in the environment cannot know this machine's loopback.
+            direct = self._host in _LOOPBACK
+            http = openai.DefaultAsyncHttpxClient(
+                trust_env=not direct,
+                timeout=openai.Timeout(None, connect=_CONNECT_SECONDS),
+                event_hooks={"response": [_no_long_wait]},
+            )
+            self._client = openai.AsyncOpenAI(
+                base_url=self._base_url,
+                api_key=self._key or "none",
+                max_retries=_RETRIES,
+                timeout=openai.Timeout(None, connect=_CONNECT_SECONDS),
+                http_client=http,
+            )
+        return self._client
+
+    @property
+    def _endpoint(self) -> Endpoint:
+        return Endpoint(self._address, self._key, self.name, self._timeout)
+
+
+def _shown(url: str) -> tuple[str | None, str]:
+    """Host of an address, ``None`` if it is not one; and the address without credentials."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None, url
+    if parts.scheme not in ("http", "https") or not host:
+        return None, url.rpartition("@")[2]
+    bracketed = f"[{host}]" if ":" in host else host
+    return host, f"{parts.scheme}://{bracketed}{f':{port}' if port else ''}{parts.path}"
+
+
+def _clean(text: str) -> str:
+    """Text without lone surrogates, which JSON in UTF-8 cannot carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+async def _no_long_wait(response: httpx2.Response) -> None:
+    """Keep the client from sleeping through a long ``Retry-After``."""
+    wait = response.headers.get("retry-after")
+    if wait is not None and not (wait.isdecimal() and int(wait) <= _LONGEST_RETRY_WAIT):
+        response.headers["x-should-retry"] = "false"
