@@ -5,7 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import Literal
 
 from rag.citations import find_citations
@@ -24,9 +25,10 @@ from rag.domain import (
     Usage,
 )
 from rag.errors import ModelError
-from rag.ports import ChatModel
+from rag.ports import AskEvents, ChatModel
 
 Side = Literal["left", "right"]
+CompareEvents = Generator[tuple[Side, AskEvent], None, None]
 
 WAITING = "Waiting for the other answer: this model is quicker with one answer at a time"
 
@@ -55,7 +57,7 @@ class Answerer:
         self._prices = prices
         self._turn = threading.Lock()
 
-    def answer(self, context: Context) -> Iterator[AskEvent]:
+    def answer(self, context: Context) -> AskEvents:
         """Yield progress, then tokens, then ``Finished`` or ``Failed``.
 
         Closing the iterator stops the model's work.
@@ -70,7 +72,7 @@ class Answerer:
         finally:
             self._turn.release()
 
-    def _answer(self, context: Context) -> Iterator[AskEvent]:
+    def _answer(self, context: Context) -> AskEvents:
         pieces: list[str] = []
         end: StreamEnd | None = None
         first: float | None = None
@@ -81,19 +83,16 @@ class Answerer:
             stream = self._chat.stream(
                 context.messages, max_tokens=self._max_tokens, temperature=self._temperature
             )
-            try:
+            with closing(stream):
                 for item in stream:
                     if isinstance(item, TextDelta):
                         first = first if first is not None else time.perf_counter() - began
                         pieces.append(item.text)
                         yield Token(item.text)
-                    else:
+                    elif isinstance(item, StreamEnd):
                         end = item
-            finally:
-                # A generator that is closed lets its connection go, which stops the server.
-                close = getattr(stream, "close", None)
-                if close is not None:
-                    close()
+                    else:
+                        yield item
         except ModelError as error:
             yield Failed(str(error), "".join(pieces))
             return
@@ -121,7 +120,7 @@ class Answerer:
             cost=cost,
         )
 
-    def compare(self, left: Context, right: Context) -> Iterator[tuple[Side, AskEvent]]:
+    def compare(self, left: Context, right: Context) -> CompareEvents:
         """Answer two contexts, at once if that is sooner; yields (side, event).
 
         One side failing does not touch the other.
@@ -136,11 +135,11 @@ class Answerer:
         stopped = threading.Event()
 
         def pump(side: Side, context: Context) -> None:
-            stream = self.answer(context)
-            for event in stream:
-                events.put((side, event))
-                if stopped.is_set():
-                    break
+            with closing(self.answer(context)) as stream:
+                for event in stream:
+                    events.put((side, event))
+                    if stopped.is_set():
+                        break
             events.put((side, None))
 
         for side, context in _sides(left, right):
@@ -153,11 +152,11 @@ class Answerer:
         try:
             running = len(threads)
             while running:
-                side, event = events.get()
-                if event is None:
+                arrived = events.get()
+                if arrived[1] is None:
                     running -= 1
                 else:
-                    yield side, event
+                    yield arrived[0], arrived[1]
         finally:
             stopped.set()
 

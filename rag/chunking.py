@@ -159,7 +159,8 @@ class _Splitter:
         self.units = _units(tokenizer.offsets(text))
         section_starts = sorted({h.start for h in headings})
         # A heading stays with what follows it.
-        after_heading = {_LINE.match(text, start).end() for start in section_starts}
+        lines = (_LINE.match(text, start) for start in section_starts)
+        after_heading = {line.end() for line in lines if line is not None}
         after_heading.difference_update(section_starts)
         self.levels: list[tuple[list[int], float]] = [(section_starts, _SECTION_FILL)]
         for pattern, fill in _PATTERNS:

@@ -12,7 +12,7 @@ import hashlib
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from rag import checkpoints
 from rag.chunking import chunk_text
 from rag.domain import (
     Added,
-    AddEvent,
     Chunk,
     Collection,
     Document,
@@ -30,7 +29,7 @@ from rag.domain import (
     Status,
 )
 from rag.errors import EmbeddingMismatch, NoText, NotFound, RagError
-from rag.ports import Catalog, Embedder, Reader, VectorIndex, Vectors
+from rag.ports import AddEvents, Catalog, Embedder, Reader, Steps, VectorIndex, Vectors
 
 _SLICE = 128
 """Chunks embedded, or written to the index, between two progress reports."""
@@ -49,9 +48,7 @@ class Ingest:
         self.writing = threading.Lock()
         """Held by whoever writes to catalog and index."""
 
-    def add(
-        self, collection: Collection, name: str, data: bytes, source: str | None
-    ) -> Iterator[AddEvent]:
+    def add(self, collection: Collection, name: str, data: bytes, source: str | None) -> AddEvents:
         """Bring a file in; yields progress, then exactly one :class:`Added`.
 
         Closing the iterator early takes back what was begun.
@@ -66,9 +63,7 @@ class Ingest:
         finally:
             self.writing.release()
 
-    def _add(
-        self, collection: Collection, name: str, data: bytes, source: str | None
-    ) -> Iterator[AddEvent]:
+    def _add(self, collection: Collection, name: str, data: bytes, source: str | None) -> AddEvents:
         owner = collection.owner
         if collection.embedding_model != self._embedder.model:
             raise EmbeddingMismatch(
@@ -119,7 +114,7 @@ class Ingest:
         chunks: Sequence[Chunk],
         vectors: Vectors,
         older: Sequence[str],
-    ) -> Iterator[AddEvent]:
+    ) -> AddEvents:
         owner = collection.owner
         text = DocumentText(read.text, read.page_starts, read.headings)
         checkpoints.reached("ingest:before-catalog-commit")
@@ -140,7 +135,7 @@ class Ingest:
         done = self._catalog.document(owner, document.id)
         yield Added(document.name, document.source, "ready", done, None)
 
-    def fill_index(self, collection: Collection, document: Document) -> Iterator[Progress]:
+    def fill_index(self, collection: Collection, document: Document) -> Steps:
         """Write a document's vectors, as the catalog keeps them, to the vector index."""
         vectors = self._catalog.vectors(collection.owner, document.id)
         for start in range(0, len(vectors), _SLICE * 8):

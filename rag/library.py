@@ -5,33 +5,30 @@ It knows no vendor and no screen. Everything that takes time yields events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rag.answering import Answerer, Side
+from rag.answering import Answerer, CompareEvents
 from rag.chunking import validate
 from rag.domain import (
     DEFAULT_COLLECTION,
     LOCAL_OWNER,
     Added,
-    AddEvent,
-    AskEvent,
     Chunk,
     ChunkSettings,
     Collection,
     Context,
     Document,
     DocumentText,
-    Progress,
     Retrieval,
     Retrieved,
     Status,
 )
 from rag.errors import DocumentError, DocumentTooLarge, NotFound, SettingsError
 from rag.ingest import Ingest
-from rag.ports import Catalog, ChatModel, Embedder, Reader, VectorIndex
+from rag.ports import AddEvents, AskEvents, Catalog, ChatModel, Embedder, Reader, Steps, VectorIndex
 from rag.recovery import rebuild
 from rag.retrieval import Retriever, Selection
 from rag.settings import Settings
@@ -151,7 +148,7 @@ class Library:
         data: bytes,
         collection: str = DEFAULT_COLLECTION,
         source: str | None = None,
-    ) -> Iterator[AddEvent]:
+    ) -> AddEvents:
         """Bring a file in; yields progress, then exactly one :class:`Added`.
 
         Args:
@@ -171,7 +168,7 @@ class Library:
         target = self.ensure_collection(collection)
         yield from self._parts.ingest.add(target, name, data, source)
 
-    def add_path(self, path: Path, collection: str = DEFAULT_COLLECTION) -> Iterator[AddEvent]:
+    def add_path(self, path: Path, collection: str = DEFAULT_COLLECTION) -> AddEvents:
         """Bring one file in from disk; its absolute path is its identity."""
         source = _storable(str(path.absolute()))
         try:
@@ -206,7 +203,7 @@ class Library:
         text = catalog.document_text(self.owner, document_id)
         return document, text, catalog.chunks(self.owner, document_id)
 
-    def rebuild(self) -> Iterator[Progress]:
+    def rebuild(self) -> Steps:
         """Build the vector index anew from the catalog; nothing is embedded again."""
         with self._parts.ingest.writing:
             yield from rebuild(self._parts.catalog, self._parts.index)
@@ -247,11 +244,11 @@ class Library:
         retrieval = self.retrieve(question, collection, wanted)
         return self.context(retrieval, left), self.context(retrieval, right)
 
-    def answer(self, context: Context) -> Iterator[AskEvent]:
+    def answer(self, context: Context) -> AskEvents:
         """Answer from a context: progress, tokens, then ``Finished`` or ``Failed``."""
         return self._parts.answerer.answer(context)
 
-    def ask(self, question: str, collection: str, selection: Selection) -> Iterator[AskEvent]:
+    def ask(self, question: str, collection: str, selection: Selection) -> AskEvents:
         """Search, then answer; the first event is ``Retrieved``."""
         context = self.search(question, collection, selection)
         yield Retrieved(context)
@@ -259,7 +256,7 @@ class Library:
 
     def compare(
         self, question: str, collection: str, left: Selection, right: Selection
-    ) -> Iterator[tuple[Side, AskEvent]]:
+    ) -> CompareEvents:
         """Answer both sides from one retrieval; yields (side, event)."""
         return self._parts.answerer.compare(*self.pair(question, collection, left, right))
 

@@ -6,13 +6,15 @@ suite runs on both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rag.domain import (
+    AddEvent,
+    AskEvent,
     Chunk,
     ChunkSettings,
     Collection,
@@ -30,6 +32,15 @@ from rag.domain import (
 
 Vectors = NDArray[np.float32]
 """Shape (rows, dimensions), every row of length 1."""
+
+AddEvents = Generator[AddEvent, None, None]
+"""Closing it early takes back what was begun."""
+
+AskEvents = Generator[AskEvent, None, None]
+"""Closing it early stops the model's work."""
+
+Steps = Generator[Progress, None, None]
+"""Work that tells how far it is."""
 
 Report = Callable[[Progress], None]
 """Called with progress; must not raise."""
@@ -253,14 +264,14 @@ class ChatModel(Protocol):
         """Get ready in the background; returns at once. Safe to call twice."""
         ...
 
-    def wait_ready(self) -> Iterator[Progress]:
+    def wait_ready(self) -> Steps:
         """Yield progress until the model can answer. Raises ``ModelError``."""
         ...
 
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int, temperature: float
-    ) -> Iterator[Progress | TextDelta | StreamEnd]:
-        """Stream an answer. Closing the iterator stops the model's work.
+    ) -> Generator[Progress | TextDelta | StreamEnd, None, None]:
+        """Stream an answer. Closing the generator stops the model's work.
 
         ``Progress`` comes whenever there is no text for a moment, so that the caller gets a turn
         to close it. A stream that breaks off ends with ``StreamEnd("incomplete", …)`` once text

