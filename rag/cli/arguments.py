@@ -90,7 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_document_commands(command)
     _add_question_commands(command)
     serve = command("serve", "run the web application on 127.0.0.1")
-    serve.add_argument("--port", type=_whole(1, 65535), default=8501, help="default: 8501")
+    serve.add_argument(
+        "--port", type=_whole(0, 65535), default=8501, help="0: any free one; default: 8501"
+    )
     command("doctor", "check the installation and the library, and say what to do")
     command("rebuild", "rebuild the vector index from the catalog, embedding nothing again")
     return parser

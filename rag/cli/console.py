@@ -7,7 +7,6 @@ import io
 import json
 import shutil
 import sys
-from types import TracebackType
 from typing import Any
 
 from rag.domain import Progress
@@ -24,7 +23,7 @@ class Console:
     """Standard output and standard error of one command.
 
     As JSON, :meth:`result` prints the one document and :meth:`write` nothing; as text it is the
-    other way round. While it is open, whatever a library prints goes to standard error.
+    other way round. While JSON is due, whatever a library prints goes to standard error.
     """
 
     def __init__(self, as_json: bool) -> None:
@@ -36,20 +35,16 @@ class Console:
         self._colour = self._out.isatty()
         self._progress_shown = False
         self._last_stage = ""
-        self._redirect = contextlib.redirect_stdout(self._err)
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Console:
-        self._redirect.__enter__()
+        if self.as_json:
+            self._open.enter_context(contextlib.redirect_stdout(self._err))
+        self._open.callback(self._erase_progress)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._redirect.__exit__(kind, error, trace)
-        self._erase_progress()
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
     def result(self, document: dict[str, Any]) -> None:
         """Print the JSON document, if JSON was asked for."""

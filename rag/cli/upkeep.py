@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 from contextlib import closing
 
 from rag.cli.arguments import Arguments
 from rag.cli.console import Console
 from rag.cli.exits import FAILED, OK
 from rag.cli.session import open_session
-from rag.errors import SettingsError
 
 
 def serve(arguments: Arguments, console: Console) -> int:
@@ -18,24 +16,9 @@ def serve(arguments: Arguments, console: Console) -> int:
     from rag.settings import load_settings
     from rag.ui.server import serve as run
 
-    home = load_settings(arguments.home).home
-    _require_free(arguments.port)
-    os.environ["FENESTRA_HOME"] = str(home)
-    run(arguments.port)
-    return OK
-
-
-def _require_free(port: int) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        if os.name == "posix":  # as servers do, so that a port just left counts as free
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise SettingsError(
-                f"Port {port} on 127.0.0.1 cannot be used: {error.strerror or error}. "
-                "Stop what uses it, or choose another with --port."
-            ) from None
+    # The screens read the settings for themselves.
+    os.environ["FENESTRA_HOME"] = str(load_settings(arguments.home).home)
+    return run(arguments.port)
 
 
 def doctor(arguments: Arguments, console: Console) -> int:

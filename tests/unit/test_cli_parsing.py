@@ -79,7 +79,7 @@ def test_options_of_add() -> None:
         ["ask", "Why?", "--win", "3"],
         ["compare", "Why?", "--left", "guess"],
         ["compare", "Why?", "--strategy", "window"],
-        ["serve", "--port", "0"],
+        ["serve", "--port", "-1"],
         ["serve", "--port", "65536"],
         ["documents", "--home", ""],
         ["evaluate", "x"],
