@@ -49,7 +49,7 @@ _BORDERS: tuple[tuple[str, float], ...] = (
         0.25,
     ),
     (rf"{_NL}\s*", 0.5),
-    (r"[,;:—、，；：،؛]\s*(?=\D)", 0.5),
+    (r"[,;:—]\s+|[、，；：،؛]\s*", 0.5),
     (r"\s+", 0.5),
 )
 _PATTERNS = tuple((regex.compile(pattern), fill) for pattern, fill in _BORDERS)
