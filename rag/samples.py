@@ -32,6 +32,8 @@ class SampleCollection:
     chunking: ChunkSettings
     files: tuple[Path, ...]
     """Absolute paths."""
+    top_n: int
+    """Hits that its questions are asked with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,13 @@ class SampleQuestion:
 
     Attributes:
         kind: one of :data:`KINDS`. ``neighbour``: the best matching chunk alone does not hold
-            the answer; ``chunk``: it does; ``absent``: no document does, and a right answer
-            says so.
+            all of the answer, which stands beside it or, for a few, further off; ``chunk``: it
+            does; ``absent``: no document does, and a right answer says so.
         expected: groups that must all be met; any string of a group meets it, whatever its
-            case. Empty for ``absent``.
+            case (see :mod:`rag.evals.judge`). Empty for ``absent``.
         document: name of the file with the answer; ``None`` for ``absent``.
-        evidence: words of that document that hold the answer, verbatim but for white space
-            and table borders; ``None`` for ``absent``.
+        evidence: words of that document that hold the answer or the part of it that is harder to
+            find, verbatim but for white space and table borders; ``None`` for ``absent``.
     """
 
     id: str
@@ -79,6 +81,7 @@ def sample_collections() -> tuple[SampleCollection, ...]:
             entry["name"],
             ChunkSettings(entry["tokens"], entry["overlap"]),
             tuple(FOLDER / name for name in entry["files"]),
+            entry["top_n"],
         )
         for entry in _read("samples.json")["collections"]
     )
