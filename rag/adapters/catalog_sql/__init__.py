@@ -7,7 +7,14 @@ from rag.adapters.catalog_sql.engine import make_engine, parse_url
 from rag.adapters.catalog_sql.failures import place_of, translated
 from rag.adapters.catalog_sql.migrate import migrate
 
-__all__ = ["SqlCatalog", "open_catalog"]
+__all__ = [
+    "SqlCatalog",
+    "make_engine",
+    "open_catalog",
+    "parse_url",
+    "place_of",
+    "translated",
+]
 
 
 def open_catalog(url: str) -> SqlCatalog:
