@@ -1,0 +1,145 @@
+"""Checks of one library: who has it open, its catalog, and its vector index."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from rag.doctor.check import Check, Status, fail, ok, warn
+from rag.settings import Settings
+
+_PROBE_SECONDS = 120
+_BROKEN = shutil.ignore_patterns("broken-*")
+"""What was set aside earlier is not looked at."""
+
+
+def is_open(home: Path) -> bool:
+    """Whether a process has the library open."""
+    path = home / "lock"
+    if not path.exists():
+        return False
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def check_lock(home: Path) -> Check:
+    """Nobody has the library open."""
+    from rag.adapters.home_lock import describe_holder
+
+    if not is_open(home):
+        return ok("lock", "No other process has the library open.")
+    return warn(
+        "lock",
+        f"The library is in use by {describe_holder(home)}.",
+        "Commands on it have to wait until that is stopped.",
+    )
+
+
+def check_catalog(settings: Settings) -> Check:
+    """The catalog opens, is sound, and has the schema of this version."""
+    from rag.compose import catalog_url
+    from rag.doctor.catalog import ReadOnlyCatalog
+
+    catalog = ReadOnlyCatalog(catalog_url(settings))
+    if not catalog.exists:
+        return ok("catalog", "There is no library yet; it is made at the first use.")
+    with catalog:
+        damage = catalog.damage()
+        if damage:
+            return fail(
+                "catalog",
+                f"The catalog is damaged: {damage}.",
+                "Restore it from a backup, or move it away to start with an empty library.",
+            )
+        if not catalog.current:
+            return warn(
+                "catalog",
+                "The catalog has another version's schema.",
+                "An older one is brought up to date at the next start; for a newer one, "
+                "update Fenestra.",
+            )
+        ready, unfinished = catalog.counts()
+    if unfinished:
+        return warn(
+            "catalog",
+            f"{ready} documents are ready, {unfinished} were cut off.",
+            "They are finished or undone at the next start, by any command.",
+        )
+    return ok("catalog", f"{ready} documents are ready.")
+
+
+def check_index(settings: Settings, catalog: Check) -> Check:
+    """The vector index opens and agrees with the catalog.
+
+    It is opened as a copy, in a process of its own: opening may write, and a damaged index may
+    end the process that opens it.
+
+    Args:
+        catalog: what was found about the catalog that it is compared with.
+    """
+    from rag.compose import catalog_url
+    from rag.doctor.catalog import ReadOnlyCatalog
+
+    folder = settings.home / "chroma"
+    if catalog.status is not Status.OK:
+        return warn(
+            "index",
+            "The vector index was not compared with the catalog.",
+            "Do first what is said about the catalog, then run this again.",
+        )
+    if not folder.is_dir() or not ReadOnlyCatalog(catalog_url(settings)).exists:
+        return ok("index", "There is nothing to compare yet.")
+    if is_open(settings.home):
+        return warn(
+            "index",
+            "The vector index is in use, so it was not compared with the catalog.",
+            "Stop what has the library open and run this again to compare them.",
+        )
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    with tempfile.TemporaryDirectory(prefix="fenestra-doctor-") as scratch:
+        if shutil.disk_usage(scratch).free < 2 * size:
+            return warn(
+                "index",
+                f"There is no room in {tempfile.gettempdir()} to look at a copy of the index.",
+                "Free some space there, or name another folder with TMPDIR.",
+            )
+        copy = Path(scratch) / "chroma"
+        shutil.copytree(folder, copy, ignore=_BROKEN)
+        return _probed(folder, copy, settings)
+
+
+def _probed(folder: Path, copy: Path, settings: Settings) -> Check:
+    advice = "It is rebuilt at the next start; `fenestra rebuild` does it now."
+    try:
+        run = subprocess.run(
+            [sys.executable, "-m", "rag.doctor.index_probe", str(copy), str(settings.home)],
+            capture_output=True,
+            timeout=_PROBE_SECONDS,
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return fail("index", f"The vector index did not open in {_PROBE_SECONDS} s.", advice)
+    try:
+        found = json.loads(run.stdout)
+    except ValueError:
+        return fail("index", "Opening the vector index ended the process that did it.", advice)
+    if found["error"] is not None:
+        return fail(
+            "index", found["error"].partition(". ")[0].replace(str(copy), str(folder)) + ".", advice
+        )
+    if not found["agrees"]:
+        return fail("index", "The vector index does not agree with the catalog.", advice)
+    return ok("index", f"It opens, and its {found['vectors']} vectors agree with the catalog.")
