@@ -8,6 +8,9 @@ from pathlib import Path
 
 from rag.domain import DEFAULT_COLLECTION, ChunkSettings, Strategy
 
+MOST = 200
+"""The largest window and top-n; said here too, because its own place takes long to load."""
+
 _EPILOG = """\
 exit codes:
   0  all well                  2  wrong usage (nothing is printed on standard output)
@@ -148,14 +151,14 @@ def _selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("question", type=_non_blank, metavar="QUESTION")
     parser.add_argument(
         "--window",
-        type=_whole(1),
+        type=_whole(1, MOST),
         default=4,
         metavar="N",
         help="chunks in a window, the match included; default: 4",
     )
     parser.add_argument(
         "--top-n",
-        type=_whole(1),
+        type=_whole(1, MOST),
         metavar="N",
         help="matches used; default: 5, or 3 with the embedded language model",
     )

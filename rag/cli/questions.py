@@ -213,7 +213,3 @@ def _print_figures(answer: Answer, console: Console) -> None:
     for citation in answer.citations:
         page = f", page {citation.page}" if citation.page else ""
         console.write(f"[{citation.number}] {citation.title}{page}")
-    if answer.finish == "length":
-        console.note("The answer was cut at its limit. Raise FENESTRA_MAX_ANSWER_TOKENS.")
-    elif answer.finish == "incomplete":
-        console.note("The answer broke off before its end. Ask again.")

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from rag.cli import main
-from rag.cli.arguments import parse
+from rag.cli.arguments import MOST, parse
 from rag.cli.console import Console, configure_streams
 from rag.cli.files import Entry, expand
 from rag.domain import DEFAULT_COLLECTION, ChunkSettings, Progress, Strategy
+from rag.retrieval import MAX_TOP_N, MAX_WINDOW
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,8 @@ def test_options_of_add() -> None:
         ["search", " \n\t"],
         ["ask", "Why?", "--window", "0"],
         ["ask", "Why?", "--window", "-4"],
+        ["ask", "Why?", "--window", str(MOST + 1)],
+        ["ask", "Why?", "--top-n", str(MOST + 1)],
         ["ask", "Why?", "--window", "two"],
         ["ask", "Why?", "--top-n", "0"],
         ["ask", "Why?", "--budget", "0"],
@@ -93,6 +96,11 @@ def test_wrong_usage_is_2_and_prints_nothing_on_stdout(
     assert out == ""
     assert "usage: fenestra" in err
     assert "Traceback" not in err
+
+
+def test_the_largest_numbers_are_those_of_the_library() -> None:
+    assert MAX_WINDOW == MAX_TOP_N == MOST
+    assert parse(["ask", "Why?", "--window", str(MOST), "--top-n", str(MOST)]).window == MOST
 
 
 def test_a_wrong_strategy_is_answered_with_the_right_ones(
