@@ -1,0 +1,1 @@
+"""Measurements: what a strategy, or the text sent with a match, changes about the answers."""
