@@ -1,0 +1,1 @@
+"""The screens: the only place, with ``app.py``, that knows Streamlit."""

@@ -1,0 +1,26 @@
+"""The router: opens the library, then runs the page that was asked for."""
+
+import streamlit as st
+
+from rag.errors import RagError
+from rag.ui import render, resources
+from rag.ui.style import ICON, LOGO, STYLE
+
+st.set_page_config(page_title="Fenestra", page_icon=ICON, layout="wide")
+st.logo(LOGO, size="large")
+st.html(STYLE)
+page = st.navigation(
+    [
+        st.Page("views/chat.py", title="Chat", icon=":material/forum:", default=True),
+        st.Page("views/documents.py", title="Documents", icon=":material/description:"),
+    ],
+    position="top",
+)
+try:
+    with st.spinner("Opening your library…"):
+        resources.opened()
+except RagError as error:
+    st.error(render.literal(str(error)), icon=":material/error:")
+    st.button("Try again", icon=":material/refresh:")
+    st.stop()
+page.run()

@@ -1,0 +1,135 @@
+"""Ask a question and read two answers to it, side by side."""
+
+import streamlit as st
+
+from rag.errors import RagError
+from rag.samples import Example, examples
+from rag.ui import columns, controls, loading, render, resources
+from rag.ui.state import Side, Turn
+from rag.ui.style import SCROLL_TO_QUESTION
+
+opened = resources.opened()
+library = opened.library
+turns: list[Turn] = st.session_state.setdefault("turns", [])
+for turn in turns:
+    turn.settle()
+
+
+@st.fragment(run_every=1.0)
+def model_status() -> None:
+    """Say how far the language model is, until it is ready."""
+    readiness = opened.readiness
+    if readiness.error is not None:
+        st.warning(render.literal(readiness.error), icon=":material/cloud_off:")
+    elif (progress := readiness.progress) is not None:
+        st.html(render.progress(progress.message, progress.fraction))
+    else:
+        st.rerun()
+
+
+@st.fragment(run_every=1.0)
+def redraw_when_over(first: list[bool]) -> None:
+    """Draw the page anew once its run has ended: a stopped run could not say so itself."""
+    if not first:
+        st.rerun()
+    first.clear()
+
+
+def choose(example: Example) -> None:
+    """Remember the example that was clicked; this run loads what it needs and asks it."""
+    st.session_state["example"] = example
+
+
+def load_all() -> None:
+    """Remember that all samples are wanted."""
+    st.session_state["load_samples"] = True
+
+
+def welcome() -> None:
+    """What this page does, for somebody who has never seen it."""
+    with st.container(width=760):
+        st.title("Ask your documents", anchor=False)
+        st.markdown(
+            "Fenestra looks for the pieces of your documents that match your question and gives "
+            "them to a language model. It asks **twice**: once with the matching pieces alone, "
+            "and once with the text **around** each match as well. Both answers appear side by "
+            "side, with exactly what each of them was given."
+        )
+        st.markdown("**Try an example.** It loads the sample documents it needs, then asks.")
+        with st.container(horizontal=True):
+            for number, example in enumerate(examples()):
+                st.button(
+                    render.literal(example.question),
+                    key=f"example-{number}",
+                    on_click=choose,
+                    args=(example,),
+                )
+        st.page_link(
+            "views/documents.py",
+            label="Or add documents of your own",
+            icon=":material/upload_file:",
+        )
+
+
+def nothing_to_ask() -> None:
+    """A question came before any document."""
+    st.info(
+        "There is no document to look in yet. Add documents of your own, or load the samples; "
+        "then ask again.",
+        icon=":material/info:",
+    )
+    with st.container(horizontal=True):
+        if st.button("Add documents", icon=":material/upload_file:", type="primary"):
+            st.switch_page("views/documents.py")
+        st.button("Load the samples", icon=":material/library_books:", on_click=load_all)
+
+
+example: Example | None = st.session_state.pop("example", None)
+status, row, room, work = st.container(), st.container(), st.container(key="turns"), st.container()
+with st.container(key="ask"):
+    # In a container it does not make the page stick to its end, away from what is being read.
+    question = st.chat_input(
+        "Ask a question about your documents", key="question", submit_mode="stop", max_chars=8000
+    )
+
+opened.readiness.check()
+if opened.readiness.progress is not None or opened.readiness.error is not None:
+    with status:
+        model_status()
+
+if example is not None:
+    with work:
+        if loading.load(library, [example.collection]):
+            controls.choose(example.collection, example.window, example.top_n)
+            question = example.question
+elif st.session_state.pop("load_samples", False):
+    with work:
+        loading.load(library)
+
+with row:
+    chosen = controls.show(
+        [collection.name for collection in library.collections()], library.settings.default_top_n
+    )
+
+with room:
+    for turn in turns:
+        columns.show(turn, library, live=False)
+    if question is not None and not library.documents():
+        nothing_to_ask()
+    elif question is not None and chosen.collection is not None:
+        try:
+            left, right = chosen.selections()
+            with work, st.spinner("Looking for matching passages…"):
+                pair = library.pair(question, chosen.collection, left, right)
+            turn = Turn(question, (Side(left, pair[0]), Side(right, pair[1])))
+        except RagError as error:
+            turn = Turn(question, error=str(error))
+        turns.append(turn)
+        with work:
+            if turn.open:
+                redraw_when_over([True])
+            if len(turns) > 1:
+                st.html(SCROLL_TO_QUESTION, unsafe_allow_javascript=True)
+        columns.show(turn, library, live=True)
+    elif not turns:
+        welcome()
