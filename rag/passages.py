@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
 from rag.domain import Document, Hit, Passage, Segment, Span, SpanText
@@ -93,30 +94,38 @@ def segments(text: str, matched: Iterable[tuple[int, int]]) -> tuple[Segment, ..
 
 def clip_to_match(text: str, question: str, limit: int, tokenizer: Tokenizer) -> tuple[int, int]:
     """Return (start, end) of the part of ``text`` of at most ``limit`` tokens that shares the
-    most different words with ``question``; of equal ones, the first."""
+    most different words with ``question``, with those words in its middle; of equal parts the
+    first."""
     offsets = tokenizer.offsets(text)
     if len(offsets) <= limit:
         return 0, len(text)
+    ends = [end for _, end in offsets]
+
+    def token_at(position: int) -> int:
+        return min(bisect_right(ends, position), len(offsets) - 1)
+
     asked = {word.lower() for word in _WORD.findall(question)}
     found = [(m.start(), m.end(), m.group().lower()) for m in _WORD.finditer(text)]
     found = [word for word in found if word[2] in asked]
-    best, best_words = 0, -1
+    best, best_words = (0, limit - 1), -1
     # Only windows that start or end with a shared word, or at the beginning, can be best.
     starts = {0}
     for start, end, _ in found:
-        starts.add(next((i for i, (_, e) in enumerate(offsets) if e > start), 0))
-        last = next((i for i, (_, e) in enumerate(offsets) if e >= end), len(offsets) - 1)
-        starts.add(max(0, last - limit + 1))
+        starts.update((token_at(start), max(0, token_at(end - 1) - limit + 1)))
     for first in sorted(min(s, len(offsets) - limit) for s in starts):
         low, high = offsets[first][0], offsets[first + limit - 1][1]
-        words = len({word for start, end, word in found if start >= low and end <= high})
+        inside = [word for word in found if word[0] >= low and word[1] <= high]
+        words = len({word for _, _, word in inside})
         if words > best_words:
-            best, best_words = first, words
+            best, best_words = (first, first + limit - 1), words
+            if inside:
+                best = (token_at(inside[0][0]), token_at(inside[-1][1] - 1))
+    first = max(0, min((best[0] + best[1] - limit + 1) // 2, len(offsets) - limit))
     size = limit
     # A cut inside a word can give its pieces more tokens than they had: make room for them.
     while size > 1:
-        low, high = offsets[best][0], offsets[best + size - 1][1]
+        low, high = offsets[first][0], offsets[first + size - 1][1]
         if tokenizer.count([text[low:high]])[0] <= limit:
             break
         size -= 1
-    return offsets[best][0], offsets[best + size - 1][1]
+    return offsets[first][0], offsets[first + size - 1][1]
