@@ -90,7 +90,9 @@ class Chooser:
 
     def fill(self, budget: int) -> Choice:
         """Walk the hits by rank; trim the first window that does not fit, then stop."""
+        looked_at = 0
         for hit, wanted in zip(self._hits, self._reaches, strict=True):
+            looked_at += 1
             if self._try(hit, wanted, budget):
                 self._walked.append(hit)
                 continue
@@ -100,7 +102,7 @@ class Chooser:
                     if not self._try(hit, [index], budget):
                         break
             break
-        return self._choice(budget, asked=len(self._walked) + 1)
+        return self._choice(budget, asked=looked_at)
 
     def all_hits(self, budget: int) -> Choice:
         """Take every hit, then neighbours, nearest first and by rank, while they fit."""
