@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from rag.adapters.catalog_sql.catalog import SqlCatalog
-from rag.adapters.catalog_sql.engine import make_engine, parse_url
+from rag.adapters.catalog_sql.engine import file_url, make_engine, parse_url
 from rag.adapters.catalog_sql.failures import place_of, translated
 from rag.adapters.catalog_sql.migrate import migrate
 
 __all__ = [
     "SqlCatalog",
+    "file_url",
     "make_engine",
     "open_catalog",
     "parse_url",

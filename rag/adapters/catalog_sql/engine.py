@@ -7,6 +7,7 @@ that began by reading could not wait for another writer, it would fail at once.
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -19,6 +20,11 @@ WRITES = {"fenestra_writes": True}
 """Execution options of connections whose transactions write."""
 
 BUSY_SECONDS = 30.0
+
+
+def file_url(file: Path) -> str:
+    """The URL of a SQLite file, whatever characters its path holds."""
+    return URL.create("sqlite", database=str(file)).render_as_string()
 
 
 def parse_url(url: str) -> URL:

@@ -109,9 +109,10 @@ def _sentence(error: DBAPIError, place: str) -> str:
         # A failed connection has no SQLSTATE of its own; the driver's text may name the cause
         # of a refused sign-in, but also repeat the address, so it is not passed on.
         if not state or state[:2] in {"08", "57"}:
-            if "password authentication failed" in str(original):
+            text = str(original)
+            if "password authentication failed" in text or 'role "' in text:
                 return _POSTGRES["28"].format(place=place)
-            if "does not exist" in str(original):
+            if 'database "' in text and "does not exist" in text:
                 return _POSTGRES["3D000"].format(place=place)
             return _UNREACHABLE.format(place=place)
     reason = str(original).strip().splitlines()[0].rstrip(".") if str(original) else "no details"
