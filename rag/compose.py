@@ -12,7 +12,12 @@ from rag.settings import Settings
 
 
 def open_library(
-    settings: Settings, *, report: Report | None = None, background_models: bool = False
+    settings: Settings,
+    *,
+    report: Report | None = None,
+    background_models: bool = False,
+    embedder: Embedder | None = None,
+    chat: ChatModel | None = None,
 ) -> Library:
     """Open the library in ``settings.home``, creating it if there is none.
 
@@ -22,6 +27,8 @@ def open_library(
         settings: see :class:`Settings`.
         report: told about recovery, which may take time.
         background_models: start loading the models at once, in the background.
+        embedder: used instead of the one that the settings name.
+        chat: used instead of the one that the settings name.
 
     Raises:
         LibraryBusy: another process has it open.
@@ -45,9 +52,9 @@ def open_library(
                 settings=settings,
                 catalog=catalog,
                 index=index,
-                embedder=make_embedder(settings),
+                embedder=embedder or make_embedder(settings),
                 reader=make_reader(settings),
-                chat=make_chat(settings),
+                chat=chat or make_chat(settings),
                 on_close=lock.release,
             )
         )
