@@ -24,7 +24,7 @@ from chromadb.errors import NotFoundError
 from rag import checkpoints
 from rag.adapters.chroma_check import open_client, readable
 from rag.adapters.chroma_folder import IndexFolder
-from rag.errors import StoreError
+from rag.errors import EmbeddingMismatch, StoreError
 from rag.ports import VectorIndex, Vectors
 
 _CONFIGURATION: CreateCollectionConfiguration = {
@@ -279,6 +279,12 @@ def _translated(folder: Path) -> Iterator[None]:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = str(error)
+        if "with dimension" in reason:
+            raise EmbeddingMismatch(
+                "The vectors of this collection have another length than those of the embedding "
+                "model in use. Set FENESTRA_EMBEDDING_MODEL back, or add the documents to a new "
+                "collection."
+            ) from error
         if "full" in reason and "disk" in reason:
             sentence = f"The disk that holds {folder} is full. Free some space and try again."
         elif "readonly" in reason or "Permission denied" in reason:
