@@ -9,13 +9,11 @@ from rag.ui.style import ICON, LOGO, STYLE
 st.set_page_config(page_title="Fenestra", page_icon=ICON, layout="wide")
 st.logo(LOGO, size="large")
 st.html(STYLE)
-page = st.navigation(
-    [
-        st.Page("views/chat.py", title="Chat", icon=":material/forum:", default=True),
-        st.Page("views/documents.py", title="Documents", icon=":material/description:"),
-    ],
-    position="top",
-)
+chat = st.Page("views/chat.py", title="Chat", icon=":material/forum:", default=True)
+documents = st.Page("views/documents.py", title="Documents", icon=":material/description:")
+page = st.navigation([chat, documents], position="top")
+if st.query_params.get("page") == documents.url_path:
+    st.switch_page(documents)
 try:
     with st.spinner("Opening your library…"):
         resources.opened()

@@ -17,11 +17,16 @@ from typing import Any
 import streamlit as st
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnected
 from streamlit import config
 
 from rag.errors import SettingsError
+
+_log = logging.getLogger(__name__)
 
 MAIN = Path(__file__).with_name("main.py")
 
@@ -137,7 +142,10 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        await self._app(scope, receive, send_with_headers)
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except WebSocketDisconnected:
+            _log.debug("a browser left while it was being written to")
 
 
 @asynccontextmanager
@@ -151,6 +159,15 @@ async def lifespan(_: Any) -> AsyncIterator[None]:
     finally:
         await opening
         await asyncio.to_thread(resources.close)
+
+
+def to_page(request: Request) -> RedirectResponse:
+    """Lead a browser that asks for a page's address to it by way of the start page.
+
+    Opened below the root, Streamlit's client first looks for its server there, which leaves two
+    errors in the console.
+    """
+    return RedirectResponse(f"/?page={request.url.path.strip('/')}")
 
 
 class _OneLine(logging.Filter):
@@ -179,6 +196,7 @@ def options() -> dict[str, Any]:
     """What ``st.App`` is given besides its script."""
     logging.getLogger("streamlit.error_util").addFilter(_OneLine())
     return {
+        "routes": [Route("/documents", to_page)],
         "middleware": [Middleware(Guard)],
         "lifespan": lifespan,
         "on_script_error": on_script_error,

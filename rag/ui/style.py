@@ -72,10 +72,11 @@ div:has(> .st-key-ask) { position: sticky; bottom: 0; z-index: 2; padding: .75re
 .fen-name { margin: 0; overflow-wrap: anywhere; }
 .fen-document { display: grid; gap: .6rem 1.5rem; overflow-wrap: anywhere;
   grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); }
-.fen-document .fen-figures { grid-template-columns: repeat(6, auto); }
+.fen-document .fen-figures { grid-template-columns: repeat(5, minmax(0, 1fr)) minmax(0, 2.1fr); }
 .fen-document .fen-figures dd { font-weight: 400; }
 .fen-document details { font-size: .85rem; }
 .fen-job { display: flex; gap: .6rem; overflow-wrap: anywhere; }
+.fen-job > span { width: 1rem; }
 .fen-job > div { flex: 1; min-width: 0; }
 .fen-ready > span, .fen-unchanged > span { color: light-dark(#0b6e5f, #5cc8b4); }
 .fen-failed { color: light-dark(#a11b2b, #ff9aa4); }

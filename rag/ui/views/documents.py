@@ -17,9 +17,9 @@ opened = resources.opened()
 library, worker = opened.library, opened.worker
 
 
-def take_files() -> None:
+def take_files(key: str) -> None:
     """Hand what was dropped to the worker, once, and empty the drop zone."""
-    for file in st.session_state[f"files-{st.session_state['drop']}"] or ():
+    for file in st.session_state[key] or ():
         worker.submit(file.name, file.getvalue(), st.session_state["into"], library.owner)
     # Another key is another drop zone: a rerun finds no file to submit again, and the bytes go.
     st.session_state["drop"] += 1
@@ -96,6 +96,7 @@ def add_files() -> None:
     if DEFAULT_COLLECTION not in names:
         names.append(DEFAULT_COLLECTION)
     limit = library.settings.max_file_mb
+    key = f"files-{st.session_state['drop']}"
     st.selectbox(
         "Add to collection",
         names,
@@ -111,8 +112,9 @@ def add_files() -> None:
         f"Files, up to {limit} MiB each",
         type=accepted_extensions(),
         accept_multiple_files=True,
-        key=f"files-{st.session_state['drop']}",
+        key=key,
         on_change=take_files,
+        args=(key,),
         max_upload_size=limit,
     )
     progress(finished())
