@@ -26,8 +26,6 @@ GUIDE = (
 FARM = "\n\n".join(
     f"Field {i} grows barley variety {i * 7}. It was sown in week {i}." for i in range(40)
 )
-    f"Field {i} grows barley variety {i * 7}. It was sown in week {i}." for i in range(40)
-)
 
 
 @pytest.fixture
