@@ -164,7 +164,7 @@ class _Side:
 def _print_context(context: Context, console: Console) -> None:
     for passage in context.passages:
         console.heading(f"[{passage.number}] {passage.title}{_place(passage)}")
-        console.write(_marked(passage).strip("\n"))
+        console.write(_marked(passage).strip("\n").rstrip())
     console.write()
     console.write(
         f"{len(context.passages)} passages, {context.token_count} tokens, from "

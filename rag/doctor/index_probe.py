@@ -19,8 +19,8 @@ from rag.settings import load_settings
 
 def probe(copy: Path, home: Path) -> dict[str, object]:
     """Compare the index in ``copy`` with the catalog in ``home``."""
+    from rag.adapters.catalog_sql.read_only import ReadOnlyCatalog
     from rag.adapters.chroma_index import ChromaIndex
-    from rag.doctor.catalog import ReadOnlyCatalog
 
     with ReadOnlyCatalog(catalog_url(load_settings(home))) as catalog:
         reading = catalog.reading

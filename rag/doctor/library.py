@@ -49,8 +49,8 @@ def check_lock(home: Path) -> Check:
 
 def check_catalog(settings: Settings) -> Check:
     """The catalog opens, is sound, and has the schema of this version."""
+    from rag.adapters.catalog_sql.read_only import ReadOnlyCatalog
     from rag.compose import catalog_url
-    from rag.doctor.catalog import ReadOnlyCatalog
 
     catalog = ReadOnlyCatalog(catalog_url(settings))
     if not catalog.exists:
@@ -63,19 +63,25 @@ def check_catalog(settings: Settings) -> Check:
                 f"The catalog is damaged: {damage}.",
                 "Restore it from a backup, or move it away to start with an empty library.",
             )
-        if not catalog.current:
+        schema = catalog.schema
+        if schema == "newer":
+            return fail(
+                "catalog",
+                "The catalog was written by a newer version of Fenestra.",
+                "Update Fenestra to open it.",
+            )
+        if schema == "older":
             return warn(
                 "catalog",
-                "The catalog has another version's schema.",
-                "An older one is brought up to date at the next start; for a newer one, "
-                "update Fenestra.",
+                "The catalog has the schema of an older version, or none yet.",
+                "It is brought up to date at the next start, by any command.",
             )
         ready, unfinished = catalog.counts()
     if unfinished:
         return warn(
             "catalog",
-            f"{ready} documents are ready, {unfinished} were cut off.",
-            "They are finished or undone at the next start, by any command.",
+            f"{ready} documents are ready, {unfinished} are half way in or out.",
+            "Whoever is at work on them finishes that; if nobody is, the next start does.",
         )
     return ok("catalog", f"{ready} documents are ready.")
 
@@ -89,8 +95,8 @@ def check_index(settings: Settings, catalog: Check) -> Check:
     Args:
         catalog: what was found about the catalog that it is compared with.
     """
+    from rag.adapters.catalog_sql.read_only import ReadOnlyCatalog
     from rag.compose import catalog_url
-    from rag.doctor.catalog import ReadOnlyCatalog
 
     folder = settings.home / "chroma"
     if catalog.status is not Status.OK:
@@ -137,9 +143,8 @@ def _probed(folder: Path, copy: Path, settings: Settings) -> Check:
     except ValueError:
         return fail("index", "Opening the vector index ended the process that did it.", advice)
     if found["error"] is not None:
-        return fail(
-            "index", found["error"].partition(". ")[0].replace(str(copy), str(folder)) + ".", advice
-        )
+        detail = found["error"].partition(". ")[0].replace(str(copy), str(folder))
+        return fail("index", f"{detail}.", advice)
     if not found["agrees"]:
         return fail("index", "The vector index does not agree with the catalog.", advice)
     return ok("index", f"It opens, and its {found['vectors']} vectors agree with the catalog.")

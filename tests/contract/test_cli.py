@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -682,18 +683,24 @@ with open_library(load_settings()):
 """
 
 
-@pytest.fixture
-def held(filled: Filled) -> Iterator[subprocess.Popen[str]]:
-    """A process that has the filled library open."""
+def hold(home: Path) -> subprocess.Popen[str]:
+    """A process that has the library open until its standard input closes."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "FENESTRA_HOME": str(filled.home)},
+        env={**os.environ, "FENESTRA_HOME": str(home)},
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "open\n"
+    return process
+
+
+@pytest.fixture
+def held(filled: Filled) -> Iterator[subprocess.Popen[str]]:
+    """A process that has the filled library open."""
+    process = hold(filled.home)
     yield process
     process.communicate("", timeout=60)
 
@@ -815,8 +822,8 @@ def test_doctor_on_a_damaged_index(small: Path) -> None:
 
 
 def test_doctor_on_an_index_that_lacks_vectors(small: Path) -> None:
+    from rag.adapters.catalog_sql.read_only import ReadOnlyCatalog
     from rag.adapters.chroma_index import ChromaIndex
-    from rag.doctor.catalog import ReadOnlyCatalog
 
     with ReadOnlyCatalog(f"sqlite:///{small / 'catalog.sqlite'}") as catalog:
         (collection,) = catalog.reading.collections("local")
@@ -829,13 +836,32 @@ def test_doctor_on_an_index_that_lacks_vectors(small: Path) -> None:
 
 
 def test_doctor_on_a_newer_catalog(small: Path) -> None:
-    import sqlite3
-
     with contextlib.closing(sqlite3.connect(small / "catalog.sqlite")) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = 'from the future'")
     ran, checks = diagnosed(small)
+    assert ran.code == 1
+    assert checks["catalog"]["status"] == "fail"
+    assert "Update" in checks["catalog"]["advice"]
+    assert checks["index"]["status"] == "warn"
+
+
+def test_doctor_on_a_document_that_was_cut_off(small: Path) -> None:
+    with contextlib.closing(sqlite3.connect(small / "catalog.sqlite")) as connection, connection:
+        connection.execute("UPDATE documents SET status = 'deleting'")
+    ran, checks = diagnosed(small)
     assert ran.code == 0
-    assert checks["catalog"]["status"] == checks["index"]["status"] == "warn"
+    assert checks["catalog"]["status"] == "warn"
+    assert "0 documents are ready, 1 are half way" in checks["catalog"]["detail"]
+    assert run(small, "documents", "--json").json == {"documents": []}
+
+
+def test_doctor_after_a_process_was_killed(small: Path) -> None:
+    process = hold(small)
+    process.kill()
+    process.communicate(timeout=60)
+    ran, checks = diagnosed(small)
+    assert ran.code == 0
+    assert {check["status"] for check in checks.values()} == {"ok"}
 
 
 def test_doctor_on_settings_that_are_wrong(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -49,12 +50,15 @@ class ReadOnlyCatalog:
         return None if said == "ok" else said.strip().rstrip(".")
 
     @property
-    def current(self) -> bool:
-        """Whether it has the newest schema that this version knows."""
+    def schema(self) -> Literal["newest", "older", "newer"]:
+        """How its schema compares with the newest that this version knows."""
         scripts = ScriptDirectory(str(Path(__file__).parent / "migrations"))
         with translated(place_of(self._url)), self._engine.connect() as connection:
-            heads = MigrationContext.configure(connection).get_current_heads()
-        return set(heads) == set(scripts.get_heads())
+            found = set(MigrationContext.configure(connection).get_current_heads())
+        if found == set(scripts.get_heads()):
+            return "newest"
+        known = {script.revision for script in scripts.walk_revisions()}
+        return "older" if found <= known else "newer"
 
     @cached_property
     def reading(self) -> SqlCatalog:
