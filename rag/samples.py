@@ -7,13 +7,14 @@ They lie in ``data/samples`` beside the package, described by ``samples.json`` a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rag.domain import AddEvent, ChunkSettings
+from rag.domain import ChunkSettings
 from rag.errors import SettingsError
+from rag.ports import AddEvents
 
 if TYPE_CHECKING:
     from rag.library import Library
@@ -116,7 +117,7 @@ def questions() -> tuple[SampleQuestion, ...]:
     )
 
 
-def load_samples(library: Library, collections: Sequence[str] | None = None) -> Iterator[AddEvent]:
+def load_samples(library: Library, collections: Sequence[str] | None = None) -> AddEvents:
     """Add the sample documents to a library; those that are there already are ``unchanged``.
 
     Args:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rag.compose import open_library
 from rag.domain import Added, Answer
-from rag.errors import DocumentError, ModelError, RagError
+from rag.errors import DocumentError, ModelError, RagError, SettingsError
 from rag.evals.comparison import WINDOW, Pair, Prompt, answered, ask_all, plan, report, rows
 from rag.evals.tally import table
 from rag.library import Library
@@ -49,8 +49,11 @@ def measure(library: Library, limit: int | None, save: Path | None, *, as_json: 
     if all were.
 
     Raises:
+        SettingsError: ``save`` cannot be written; said before anything is asked.
         RagError: the samples cannot be loaded, or no question was answered.
     """
+    if save is not None:
+        _check_writable(save)
     _load(library)
     pairs = plan(library, questions()[:limit])
     answers: dict[Prompt, Answer] = {}
@@ -71,6 +74,15 @@ def measure(library: Library, limit: int | None, save: Path | None, *, as_json: 
     if stopped:
         _say(f"{len(complete)} of {len(pairs)} comparisons were made. {stopped}")
     return 1 if stopped else 0
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        path.touch()
+    except OSError as error:
+        raise SettingsError(
+            f"{path} cannot be written ({error.strerror}). Choose another file for --save."
+        ) from None
 
 
 def _load(library: Library) -> None:

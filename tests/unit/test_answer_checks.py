@@ -12,7 +12,7 @@ import pytest
 from rag.adapters.catalog_sql import open_catalog
 from rag.adapters.readers import FileReader
 from rag.domain import Answer, Message
-from rag.errors import ModelError, ModelUnavailable
+from rag.errors import ModelError, ModelUnavailable, SettingsError
 from rag.evals import answers as command
 from rag.evals.comparison import MODES, answered, ask_all, plan, report, rows
 from rag.evals.judge import holds, holds_all, is_right, normalise, refuses
@@ -284,6 +284,15 @@ def test_the_command_fails_plainly_without_any_answer(
     library = open_library(ScriptedChat(_fails_at(questions()[0].question)))
     with pytest.raises(ModelError, match="Start it again"):
         command.measure(library, 1, None, as_json=False)
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_asked(
+    open_library: Callable[[ScriptedChat], Library], tmp_path: Path
+) -> None:
+    chat = ScriptedChat()
+    with pytest.raises(SettingsError, match="Choose another file for --save"):
+        command.measure(open_library(chat), None, tmp_path / "no" / "a.json", as_json=False)
+    assert chat.calls == []
 
 
 def test_the_command_says_in_one_sentence_why_it_cannot_start(
