@@ -34,7 +34,8 @@ class Console:
         self._live = self._err.isatty()
         self._colour = self._out.isatty()
         self._progress_shown = False
-        self._last_stage = ""
+        self._mid_line = False
+        self._told: set[str] = set()
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Console:
@@ -56,8 +57,15 @@ class Console:
         """Print text, unless JSON was asked for. Control characters are made visible."""
         if not self.as_json:
             self._erase_progress()
-            self._out.write(text.translate(_CONTROLS) + end)
+            shown = text.translate(_CONTROLS) + end
+            self._out.write(shown)
             self._out.flush()
+            self._mid_line = not shown.endswith("\n") if shown else self._mid_line
+
+    def end_line(self) -> None:
+        """Begin a new line of text, unless one has just begun."""
+        if self._mid_line:
+            self.write()
 
     def heading(self, text: str) -> None:
         """Print a heading after a blank line."""
@@ -69,6 +77,8 @@ class Console:
     def note(self, message: str) -> None:
         """Say something on standard error."""
         self._erase_progress()
+        if self._colour:
+            self.end_line()
         self._err.write(message.translate(_CONTROLS) + "\n")
         self._err.flush()
 
@@ -77,15 +87,17 @@ class Console:
 
         ``stage`` names what the progress belongs to; the message itself if it is empty.
         """
+        if self._live and self._mid_line:
+            return  # it would wipe out the answer that is being written on the same line
         if self._live:
             share = "" if progress.fraction is None else f" {progress.fraction:.0%}"
             line = " ".join(part for part in (stage, progress.message) if part) + share
             self._err.write(_ERASE_LINE + line.translate(_CONTROLS)[: _width()])
             self._err.flush()
             self._progress_shown = True
-        elif (stage or progress.message) != self._last_stage:
-            self._last_stage = stage or progress.message
-            self.note(self._last_stage)
+        elif (told := stage or progress.message) not in self._told:
+            self._told.add(told)
+            self.note(told)
 
     def flush(self) -> None:
         """Hand everything to the reader. Raises ``BrokenPipeError`` if there is none any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -153,11 +154,10 @@ class _Side:
             case Token(text):
                 console.write(text, end="")
             case Finished(answer):
-                console.write()
+                console.end_line()
                 _print_figures(answer, console)
-            case Failed(message, partial):
-                if partial:
-                    console.write()
+            case Failed(message):
+                console.end_line()
                 console.note(message)
 
 
@@ -167,11 +167,15 @@ def _print_context(context: Context, console: Console) -> None:
         console.write(_marked(passage).strip("\n").rstrip())
     console.write()
     console.write(
-        f"{len(context.passages)} passages, {context.token_count} tokens, from "
-        f"{len(context.hits)} matches (»…« in the passages)."
+        f"{_count(context.passages, 'passage')}, {context.token_count} tokens, from "
+        f"{_count(context.hits, 'match', 'matches')} (»…« in the passages)."
     )
     for sentence in context.dropped:
         console.note(sentence)
+
+
+def _count(things: Sized, one: str, many: str | None = None) -> str:
+    return f"{len(things)} {one if len(things) == 1 else many or one + 's'}"
 
 
 def _place(passage: Passage) -> str:

@@ -242,3 +242,18 @@ def test_progress_on_a_terminal_is_one_line_that_goes_away(
     assert "a.txt reading 50%" in shown
     assert "\n" not in shown
     assert shown.endswith("\r\x1b[K")
+
+
+def test_nothing_wipes_out_an_answer_that_is_being_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, err = _streams(monkeypatch, tty=True)
+    with Console(as_json=False) as console:
+        console.write("half a ", end="")
+        console.progress(Progress("waiting"))
+        console.write("line", end="")
+        console.note("It broke off.")
+        console.end_line()
+        console.progress(Progress("waiting"))
+    assert out.getvalue().decode() == "half a line\n"
+    assert err.getvalue().decode() == "It broke off.\n\r\x1b[Kwaiting\r\x1b[K"
