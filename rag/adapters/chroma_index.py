@@ -151,13 +151,13 @@ class ChromaIndex:
                 return []
             n = min(n, size)
             # Chunks that tie with the last one wanted are needed too, to choose among them by id.
-            fetch = n + 8
+            fetch, most = min(n + 8, size), min(n + _MOST_TIES, size)
             while True:
-                found = _nearest(collection, vector, min(fetch, size))
-                tied = len(found) >= min(fetch, size) and found[-1][2] == found[n - 1][2]
-                if not tied or fetch >= min(size, n + _MOST_TIES):
+                found = _nearest(collection, vector, fetch)
+                enough = len(found) >= n and (len(found) < fetch or found[-1][2] != found[n - 1][2])
+                if enough or fetch == most:
                     break
-                fetch = min(fetch * 2, n + _MOST_TIES)
+                fetch = min(fetch * 2, most)
         return sorted(found, key=lambda hit: (-hit[2], hit[0], hit[1]))[:n]
 
     def count(self, space: str) -> int:
@@ -254,6 +254,8 @@ def _nearest(collection: Collection, vector: Vectors, n: int) -> list[tuple[str,
     return [
         (metadata["document_id"], int(metadata["index"]), round(max(-1.0, 1.0 - distance), 6))
         for metadata, distance in zip(result["metadatas"][0], result["distances"][0], strict=True)
+        # Chroma reads metadata after it has searched: a row deleted in between has none.
+        if metadata is not None
     ]
 
 

@@ -13,8 +13,6 @@ __all__ = [
     "make_engine",
     "open_catalog",
     "parse_url",
-    "place_of",
-    "translated",
 ]
 
 
