@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import shutil
 import sys
 from typing import Any
@@ -16,6 +17,8 @@ from rag.domain import Progress
 _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
 _CONTROLS |= {0x7F: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 
+_PERCENT = re.compile(r"\s*\d+%$")
+_FIGURES = re.compile(r"\d+")
 _ERASE_LINE, _BOLD, _PLAIN = "\r\x1b[K", "\x1b[1m", "\x1b[0m"
 
 
@@ -89,15 +92,19 @@ class Console:
         """
         if self._live and self._mid_line:
             return  # it would wipe out the answer that is being written on the same line
+        message = _PERCENT.sub("", progress.message)
         if self._live:
             share = "" if progress.fraction is None else f" {progress.fraction:.0%}"
-            line = " ".join(part for part in (stage, progress.message) if part) + share
+            line = " ".join(part for part in (stage, message) if part) + share
             self._err.write(_ERASE_LINE + line.translate(_CONTROLS)[: _width()])
             self._err.flush()
             self._progress_shown = True
-        elif (told := stage or progress.message) not in self._told:
-            self._told.add(told)
-            self.note(told)
+            return
+        # Messages that differ in their figures alone tell of one stage.
+        kind = stage or _FIGURES.sub("", message)
+        if kind not in self._told:
+            self._told.add(kind)
+            self.note(stage or message)
 
     def flush(self) -> None:
         """Hand everything to the reader. Raises ``BrokenPipeError`` if there is none any more."""

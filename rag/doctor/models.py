@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from rag.doctor.check import Check, fail, ok, warn
@@ -57,15 +58,17 @@ def _cached(name: str) -> Check:
 
 
 def cache_needed(settings: Settings) -> int:
-    """Bytes that the cache still needs for the embedded language model's file."""
-    return 0
+    """Bytes that the file of the embedded language model still needs in the cache."""
+    from rag.adapters.model_file import QWEN
+
+    if not settings.embedded or settings.gguf is not None or _joined_file(settings).exists():
+        return 0
+    return QWEN.bytes
 
 
 def check_language_model(settings: Settings) -> Check:
-    """The language model answers, or all that it is made of is there."""
-    if settings.embedded:
-        return ok("language model", "embedded")
-    return _check_endpoint(settings)
+    """The endpoint answers, or all that the embedded language model is made of is there."""
+    return _check_embedded(settings) if settings.embedded else _check_endpoint(settings)
 
 
 def _check_endpoint(settings: Settings) -> Check:
@@ -79,4 +82,43 @@ def _check_endpoint(settings: Settings) -> Check:
     return ok(
         "language model",
         f"{found['model']} at {found['address']} answers. Offered there: {found['offered']}.",
+    )
+
+
+def _check_embedded(settings: Settings) -> Check:
+    from rag.adapters.model_file import QWEN, own_model
+
+    if find_spec("xllamacpp") is None:
+        return fail(
+            "language model",
+            "The server of the embedded language model (xllamacpp) is not installed.",
+            "Install it with: pip install 'fenestra[local]'. Or set OPENAI_BASE_URL to a model "
+            "server.",
+        )
+    if settings.gguf is not None:
+        return ok("language model", f"The embedded server uses {own_model(settings.gguf)}.")
+    joined = _joined_file(settings)
+    if joined.exists():
+        return _check_joined(joined)
+    QWEN.parts()
+    return ok("language model", f"{QWEN.name} is installed; its file is joined at the first use.")
+
+
+def _joined_file(settings: Settings) -> Path:
+    from rag.adapters.model_file import QWEN
+
+    return settings.cache / "models" / QWEN.file_name
+
+
+def _check_joined(path: Path) -> Check:
+    from rag.adapters.model_file import QWEN
+    from rag.adapters.sentence_transformer import file_sha256
+
+    if path.stat().st_size == QWEN.bytes and file_sha256(path) == QWEN.sha256:
+        return ok("language model", f"{QWEN.name} is in {path} and its checksum is right.")
+    QWEN.parts()
+    return warn(
+        "language model",
+        f"The file {path} is damaged.",
+        "It is joined again from its packages at the first use.",
     )

@@ -23,6 +23,7 @@ import docx
 import fpdf
 import pytest
 
+from rag.adapters.model_file import QWEN
 from rag.cli import main
 from rag.testing_server import PLAYS, Play, ScriptedServer
 
@@ -895,3 +896,26 @@ def test_doctor_on_models_that_are_not_there(
     assert diagnosed(home)[1]["embedding model"]["status"] == "warn"
     monkeypatch.setenv("FENESTRA_EMBEDDING_MODEL", str(tmp_path))
     assert diagnosed(home)[1]["embedding model"]["status"] == "fail"
+
+
+def test_doctor_on_the_embedded_language_model(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("FENESTRA_CACHE", str(cache))
+    assert diagnosed(home)[1]["language model"]["status"] == "ok"
+    assert not cache.exists()
+    joined = cache / "models" / QWEN.file_name
+    joined.parent.mkdir(parents=True)
+    joined.write_bytes(b"GGUF and nothing else")
+    damaged = diagnosed(home)[1]["language model"]
+    assert damaged["status"] == "warn"
+    assert str(joined) in damaged["detail"]
+    monkeypatch.setenv("FENESTRA_GGUF", str(joined))
+    assert diagnosed(home)[1]["language model"]["status"] == "ok"
+    monkeypatch.setenv("FENESTRA_GGUF", str(tmp_path / "missing.gguf"))
+    missing = diagnosed(home)[1]["language model"]
+    assert missing["status"] == "fail"
+    assert "FENESTRA_GGUF" in missing["advice"]
+    assert snapshot(cache) == {"models": b"", f"models/{QWEN.file_name}": b"GGUF and nothing else"}

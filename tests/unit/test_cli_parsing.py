@@ -228,7 +228,9 @@ def test_progress_is_a_line_per_stage_where_nobody_watches(
         for stage in ("[1/2] a", "[2/2] b"):
             for fraction in (0.1, 0.5, 1.0):
                 console.progress(Progress("reading", fraction), stage)
-    assert err.getvalue().decode() == "[1/2] a\n[2/2] b\n"
+        for done in (1, 2, 3):
+            console.progress(Progress(f"Joined {done} of 3 files {done}%"))
+    assert err.getvalue().decode() == "[1/2] a\n[2/2] b\nJoined 1 of 3 files\n"
     assert out.getvalue() == b""
 
 
