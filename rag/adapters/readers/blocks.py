@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from rag.adapters.readers.characters import clean
 from rag.domain import Heading
 
+_DEEPEST = 8
+"""Lists and quotations that nest deeper look like this depth; hostile ones nest without end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -115,13 +118,13 @@ def code(text: str, language: str = "") -> str:
 
 def item(text: str, depth: int, marker: str) -> str:
     """Write a list item at ``depth`` (0 is outermost); its further lines are indented."""
-    indent = "  " * depth
+    indent = "  " * min(depth, _DEEPEST)
     return f"{indent}{marker} " + text.replace("\n", f"\n{indent}{' ' * (len(marker) + 1)}")
 
 
 def quote(text: str, depth: int) -> str:
     """Write a quotation, ``depth`` levels deep."""
-    mark = "> " * depth
+    mark = "> " * min(depth, _DEEPEST)
     return mark + text.replace("\n", f"\n{mark}")
 
 

@@ -8,6 +8,7 @@ the file it stands, and a guess is always stated.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from dataclasses import dataclass
 
@@ -28,7 +29,6 @@ _ENCODINGS = {
     "cp1255": "Windows-1255 (Hebrew)",
     "cp1256": "Windows-1256 (Arabic)",
     "cp1257": "Windows-1257 (Baltic)",
-    "cp1258": "Windows-1258 (Vietnamese)",
     "cp874": "Windows-874 (Thai)",
     "iso8859-2": "ISO 8859-2 (Central European)",
     "iso8859-5": "ISO 8859-5 (Cyrillic)",
@@ -120,16 +120,9 @@ def removal_warnings(removed: int) -> tuple[str, ...]:
 
 
 def _decode_as(data: bytes, encoding: str) -> Decoded:
-    try:
-        return Decoded(data.decode(encoding))
-    except UnicodeDecodeError:
-        pass
-    if encoding.startswith("utf"):
-        try:
-            # Lone surrogates are kept for `clean`, which counts them.
-            return Decoded(data.decode(encoding, "surrogatepass"))
-        except UnicodeDecodeError:
-            pass
+    for errors in ("strict", "surrogatepass") if encoding.startswith("utf") else ("strict",):
+        with contextlib.suppress(UnicodeDecodeError):
+            return Decoded(data.decode(encoding, errors))
     text = data.decode(encoding, "replace")
     label = _ENCODINGS.get(encoding, encoding.upper())
     return Decoded(text, (f"Some bytes are not valid {label}; they show as \ufffd.",))
@@ -137,10 +130,10 @@ def _decode_as(data: bytes, encoding: str) -> Decoded:
 
 def _utf8(data: bytes) -> Decoded | None:
     """Decode UTF-8; a few bad bytes among many good ones do not make it another encoding."""
-    try:
-        return Decoded(data.decode("utf-8"))
-    except UnicodeDecodeError:
-        pass
+    for errors in ("strict", "surrogatepass"):
+        with contextlib.suppress(UnicodeDecodeError):
+            # Lone surrogates are kept for `clean`, which counts them.
+            return Decoded(data.decode("utf-8", errors))
     text = data.decode("utf-8", "surrogateescape")
     bad = len(re.findall("[\udc80-\udcff]", text))
     good = len(re.findall("[^\0-\x7f\udc80-\udcff]", text))
@@ -199,7 +192,7 @@ def _guess(data: bytes) -> Decoded:
     fitting = {
         encoding
         for match in close
-        if match.coherence >= coherence - 0.04
+        if match.coherence >= coherence - 0.02
         for encoding in map(_codec, match.could_be_from_charset)
     }
     best = next((encoding for encoding in _ENCODINGS if encoding in fitting), "cp1252")

@@ -10,7 +10,7 @@ from rag.adapters.readers.characters import removal_warnings
 from rag.adapters.readers.source import Source
 from rag.adapters.readers.structure import Unparsable, parse
 from rag.domain import ExtractedText
-from rag.errors import UnreadableDocument
+from rag.errors import DocumentTooLarge, UnreadableDocument
 
 MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
@@ -20,10 +20,15 @@ def read(source: Source) -> ExtractedText:
 
     Raises:
         UnreadableDocument: it is damaged.
+        DocumentTooLarge: unpacked it is beyond what is accepted.
     """
     try:
         found = parse(source.data, MEDIA_TYPE)
     except Unparsable as error:
+        if "limit exceeded" in str(error):
+            raise DocumentTooLarge(
+                f"{source.name} is too large when it is unpacked. Split it and add the parts."
+            ) from error
         raise UnreadableDocument(
             f"{source.name} is damaged and cannot be read as a Word document. Open it in a word "
             "processor, save it anew and add that."

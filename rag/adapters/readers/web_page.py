@@ -142,6 +142,7 @@ class PageParser(HTMLParser):
         elif tag == "table":
             self._tables.append(PageTable())
             self._outside.append((self._lists, self._level))
+            self._marker = None
         elif tag == "tr" and self._tables:
             self._tables[-1].start_row()
         elif tag == "pre":
@@ -181,6 +182,8 @@ class PageParser(HTMLParser):
 
     def _flush(self) -> None:
         """End the block that is being read, if there is text in it."""
+        if not self._text:
+            return
         text = "".join(self._text)
         self._text = []
         if self._code:
