@@ -67,7 +67,7 @@ def run(home: Path, *argv: str | Path) -> Ran:
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(["--home", str(home), *map(str, argv)])
-    texts = [stream.buffer.getvalue().decode("utf-8") for stream in (out, err)]  # type: ignore[attr-defined]
+    texts = [stream.buffer.getvalue().decode("utf-8") for stream in (out, err)]
     assert "Traceback" not in texts[1]
     return Ran(code, *texts)
 
@@ -497,7 +497,9 @@ def test_ask_streams_as_text(filled: Filled, server: ScriptedServer) -> None:
     assert process.stdout is not None
     seen = b""
     while b"The token comes " not in seen:
-        seen += process.stdout.read1()
+        piece = process.stdout.read1()
+        assert piece, process.communicate()
+        seen += piece
     # Only three tokens are out of the server yet, and they have been printed.
     assert server.requests[1:]
     for _ in range(100):
@@ -610,7 +612,7 @@ def test_an_answer_that_breaks_off_is_kept_and_marked(
     assert ran.code == 1
     assert list(ran.json) == ASK_FIELDS
     assert ran.json["finish"] == "incomplete"
-    assert PLAYS["plain"].text.startswith(ran.json["answer"].strip())  # type: ignore[union-attr]
+    assert PLAYS["plain"].text.startswith(ran.json["answer"].strip())
     assert ran.json["answer"]
     assert "broke off" in ran.err
 
