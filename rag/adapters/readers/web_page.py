@@ -117,8 +117,10 @@ class PageParser(HTMLParser):
         if not self._skipping:
             self._text.append(data if self._code else re.sub(r"[ \t\n\r\f]+", " ", data))
 
-    def parse_marked_section(self, i: int, report: bool = True) -> int:
-        # The tokenizer's own method raises on what it does not know, such as `<![x`.
+    def parse_html_declaration(self, i: int) -> int:
+        # What the tokenizer makes of `<![` differs between versions of Python; some raise.
+        if not self.rawdata.startswith("<![", i):
+            return super().parse_html_declaration(i)
         if self.rawdata.startswith("<![CDATA[", i):
             end = self.rawdata.find("]]>", i)
             if end >= 0:
