@@ -79,24 +79,18 @@ def show(collections: Sequence[str], top_n: int) -> Controls:
         )
         left = _strategy("Left answer reads", "left", Strategy.ISOLATED)
         right = _strategy("Right answer reads", "right", Strategy.WINDOW)
-        window = st.number_input(
+        window = _number(
             "Window size",
-            1,
-            LARGEST,
+            "window",
             4,
-            key="window",
-            bind="query-params",
-            help="How many chunks of a document are read together: the one that matches and "
-            "its neighbours. 1 is the match alone.",
+            "How many chunks of a document are read together: the one that matches and its "
+            "neighbours. 1 is the match alone.",
         )
-        matches = st.number_input(
+        matches = _number(
             "Matches",
-            1,
-            LARGEST,
+            "top_n",
             top_n,
-            key="top_n",
-            bind="query-params",
-            help="How many matching chunks each side starts from (top-n).",
+            "How many matching chunks each side starts from (top-n).",
         )
     return Controls(collection, left, right, window, matches)
 
@@ -113,4 +107,17 @@ def _strategy(label: str, key: str, default: Strategy) -> Strategy:
         filter_mode=None,
         help="Isolated chunks: each match alone. Chunk windows: each match with its "
         "neighbours. Whole documents: everything around the matches that fits.",
+    )
+
+
+def _number(label: str, key: str, default: int, explanation: str) -> int:
+    # A choice and not a number box, which fails on a number in the URL that has no end.
+    return st.selectbox(
+        label,
+        range(1, LARGEST + 1),
+        index=default - 1,
+        key=key,
+        bind="query-params",
+        filter_mode="prefix",
+        help=explanation,
     )

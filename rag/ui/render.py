@@ -53,14 +53,15 @@ def text(value: object) -> str:
     return _one_line(html.escape(str(value)))
 
 
-# Streamlit turns these into pictures after it has undone backslashes.
-_SHORTCODE = re.compile(r":(?=[A-Za-z0-9_+-]+:)")
+_MARKUP = re.compile(r"[\\`*_\[\]<>$~|#&:]|^(?=[-+=])|(?<=\d)(?=[.)](?:\s|$))")
+# Streamlit makes pictures, links and arrows of these after it has undone backslashes.
+_PATTERNS = re.compile(r":(?=//|[\w/+-]+:)|www(?=\.)|@|-(?=[->])|<(?=-)")
 
 
 def literal(value: str) -> str:
     """Plain text as Streamlit Markdown that shows just that text, for messages and labels."""
-    broken = _SHORTCODE.sub(":\u2060", " ".join(value.split()))
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", broken)
+    broken = _PATTERNS.sub("\\g<0>\u2060", " ".join(value.split()))
+    return _MARKUP.sub(r"\\\g<0>", broken)
 
 
 def _one_line(markup: str) -> str:

@@ -69,25 +69,32 @@ def progress(finished_before: int) -> None:
             )
 
 
+def delete(document: Document) -> None:
+    """Delete a document, and tell."""
+    try:
+        library.remove([document.id])
+        say(f"Deleted: {document.name}")
+    except RagError as error:
+        st.session_state["failed"] = str(error)
+
+
 @st.dialog("Delete this document?")
 def confirm(document: Document) -> None:
     """Ask before a document is deleted."""
     st.html(render.name(document.name))
     st.markdown("Its text leaves this library. The file it came from is not touched.")
     with st.container(horizontal=True):
-        sure = st.button("Delete", key="sure", type="primary", icon=":material/delete:")
-        if st.button("Keep it", key="keep"):
-            st.rerun()
-    if not sure:
-        return
-    try:
-        with st.spinner("Deleting…"):
-            library.remove([document.id])
-    except RagError as error:
-        st.error(render.literal(str(error)), icon=":material/error:")
-        return
-    say(f"Deleted: {document.name}")
-    st.rerun()
+        answered = st.button(
+            "Delete",
+            key="sure",
+            type="primary",
+            icon=":material/delete:",
+            on_click=delete,
+            args=(document,),
+        )
+        answered |= st.button("Keep it", key="keep")
+    if answered:
+        st.rerun()
 
 
 def add_files() -> None:
@@ -150,6 +157,8 @@ st.session_state.setdefault("drop", 0)
 st.title("Documents", anchor=False)
 if said := st.session_state.pop("said", ""):
     st.toast(render.literal(said), icon=":material/info:")
+if failed := st.session_state.pop("failed", ""):
+    st.error(render.literal(failed), icon=":material/error:")
 add_files()
 if st.session_state.pop("load_samples", False) and loading.load(library):
     say("The sample documents are loaded.")
