@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 
 from rag.domain import Progress
 from rag.errors import StoreError
@@ -40,11 +41,14 @@ def open_library(
     from rag.recovery import recover
 
     tell = report or (lambda progress: None)
-    lock = HomeLock(settings.home)
-    lock.acquire()
-    try:
+    with ExitStack() as opened:
+        lock = HomeLock(settings.home)
+        lock.acquire()
+        opened.callback(lock.release)
         catalog = open_catalog(catalog_url(settings))
+        opened.callback(catalog.close)
         index, lost = _open_index(settings, tell)
+        opened.callback(index.close)
         for progress in recover(catalog, index, index_lost=lost):
             tell(progress)
         library = Library(
@@ -58,9 +62,7 @@ def open_library(
                 on_close=lock.release,
             )
         )
-    except BaseException:
-        lock.release()
-        raise
+        opened.pop_all()
     if background_models:
         threading.Thread(target=library.warm_up, name="fenestra-warm-up", daemon=True).start()
     return library
@@ -68,7 +70,9 @@ def open_library(
 
 def catalog_url(settings: Settings) -> str:
     """The catalog's address: the one that is set, or a SQLite file in the home."""
-    return settings.database_url or f"sqlite:///{settings.home / 'catalog.sqlite'}"
+    from rag.adapters.catalog_sql import file_url
+
+    return settings.database_url or file_url(settings.home / "catalog.sqlite")
 
 
 def _open_index(settings: Settings, tell: Report) -> tuple[VectorIndex, bool]:

@@ -128,8 +128,9 @@ class Ingest:
             ready = True
         finally:
             if not ready:
-                self._index.delete(collection.space, document.id)
-                self._catalog.delete_document(owner, document.id)
+                # Marked first: should the index fail too, start-up takes the document back.
+                self._catalog.set_status(owner, [document.id], Status.DELETING)
+                self.finish_deleting(owner, [document.id])
         checkpoints.reached("ingest:ready")
         self.finish_deleting(owner, older)
         done = self._catalog.document(owner, document.id)

@@ -264,9 +264,10 @@ class Library:
 
     def close(self) -> None:
         """Stop the models and let go of all files. Safe to call twice."""
-        for part in (self._parts.chat, self._parts.index, self._parts.catalog):
+        parts = self._parts
+        for part in (parts.chat, parts.reader, parts.index, parts.catalog):
             part.close()
-        self._parts.on_close()
+        parts.on_close()
 
     def __enter__(self) -> Library:
         return self

@@ -61,6 +61,10 @@ class Reader(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Let go of what was started. Safe to call twice."""
+        ...
+
 
 class Tokenizer(Protocol):
     """The embedding model's own tokenizer, special tokens left out."""

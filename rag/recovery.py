@@ -3,9 +3,14 @@ index against the catalog, and rebuilds it from there when they disagree."""
 
 from __future__ import annotations
 
+import logging
+
 from rag import checkpoints
 from rag.domain import Collection, Document, Progress, Status
+from rag.errors import StoreError
 from rag.ports import Catalog, Steps, VectorIndex, Vectors
+
+_log = logging.getLogger(__name__)
 
 _SAMPLES = 5
 """Documents of each collection whose vectors must find themselves."""
@@ -19,19 +24,31 @@ def recover(catalog: Catalog, index: VectorIndex, *, index_lost: bool) -> Steps:
     Args:
         index_lost: the index could not be opened and is empty now.
     """
+    sound = not index_lost
+    if sound:
+        try:
+            yield from _finish_all(catalog, index)
+            sound = agrees(catalog, index)
+        except StoreError as error:
+            # Some damage shows only in use. The catalog holds all that a new index needs.
+            _log.warning("the search index is rebuilt: %s", error)
+            sound = False
+    if not sound:
+        yield from rebuild(catalog, index)
+        yield from _finish_all(catalog, index)
+
+
+def _finish_all(catalog: Catalog, index: VectorIndex) -> Steps:
+    """Make every document that was on its way in ready, and take out those on their way out."""
     for owner in catalog.owners():
-        spaces = {collection.id: collection for collection in catalog.collections(owner)}
-        for document in catalog.documents(owner):
-            collection = spaces[document.collection_id]
-            if document.status is Status.INDEXING:
-                yield Progress(f"Finishing {document.name}")
-                _finish(catalog, index, collection, document)
+        collections = {collection.id: collection for collection in catalog.collections(owner)}
+        for document in catalog.documents(owner, status=Status.INDEXING):
+            yield Progress(f"Finishing {document.name}")
+            _finish(catalog, index, collections[document.collection_id], document)
         for document in catalog.documents(owner, status=Status.DELETING):
             yield Progress(f"Finishing the removal of {document.name}")
-            index.delete(spaces[document.collection_id].space, document.id)
+            index.delete(collections[document.collection_id].space, document.id)
             catalog.delete_document(owner, document.id)
-    if index_lost or not agrees(catalog, index):
-        yield from rebuild(catalog, index)
 
 
 def _finish(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rag.adapters.vector_table import VectorTable
 from rag.ports import Vectors
 from rag.testing_chat import Reply, ScriptedChat
 
@@ -63,21 +64,21 @@ class MemoryIndex:
     """A vector index that is exact and forgets everything when the process ends."""
 
     def __init__(self) -> None:
-        self._spaces: dict[str, dict[tuple[str, int], Vectors]] = {}
+        self._spaces: dict[str, VectorTable] = {}
 
     def upsert(
         self, space: str, document_id: str, indices: Sequence[int], vectors: Vectors
     ) -> None:
         """Add or overwrite vectors."""
-        rows = self._spaces.setdefault(space, {})
-        for index, vector in zip(indices, vectors, strict=True):
-            rows[document_id, index] = np.array(vector, dtype=np.float32)
+        if len(indices) != len(vectors):
+            raise ValueError(f"{len(indices)} indices need as many vectors, got {len(vectors)}")
+        if len(indices):
+            self._spaces.setdefault(space, VectorTable()).upsert(document_id, indices, vectors)
 
     def delete(self, space: str, document_id: str) -> None:
         """Remove all vectors of a document."""
-        rows = self._spaces.get(space, {})
-        for key in [key for key in rows if key[0] == document_id]:
-            del rows[key]
+        if space in self._spaces:
+            self._spaces[space].delete(document_id)
 
     def drop(self, space: str) -> None:
         """Remove a space."""
@@ -85,21 +86,15 @@ class MemoryIndex:
 
     def query(self, space: str, vector: Vectors, n: int) -> list[tuple[str, int, float]]:
         """Nearest first; equal cosines by document id and chunk index."""
-        rows = self._spaces.get(space, {})
-        flat = vector.reshape(-1)
-        scored = [(key[0], key[1], float(row @ flat)) for key, row in list(rows.items())]
-        return sorted(scored, key=lambda hit: (-hit[2], hit[0], hit[1]))[: max(0, n)]
+        return self._spaces[space].query(vector, n) if space in self._spaces else []
 
     def count(self, space: str) -> int:
         """Vectors in a space."""
-        return len(self._spaces.get(space, {}))
+        return len(self._spaces.get(space, ()))
 
     def ids(self, space: str) -> dict[str, int]:
         """Vectors per document."""
-        counts: dict[str, int] = {}
-        for document_id, _ in self._spaces.get(space, {}):
-            counts[document_id] = counts.get(document_id, 0) + 1
-        return counts
+        return self._spaces[space].counts() if space in self._spaces else {}
 
     def begin_rebuild(self) -> MemoryIndex:
         """An empty index."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class AsyncBridge:
 
     def iterate(
         self, start: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]
-    ) -> Iterator[T | None]:
+    ) -> Generator[T | None, None, None]:
         """Yield what a coroutine emits, and ``None`` whenever there is nothing for a moment.
 
         Closing the iterator cancels the coroutine and waits until it has ended. What the

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -107,8 +108,9 @@ class OpenAIChat:
         async def resolve(_: Emit) -> None:
             await self._guarded(self._model())
 
-        for _ in self._bridge.iterate(resolve):
-            yield waiting
+        with closing(self._bridge.iterate(resolve)) as events:
+            for _ in events:
+                yield waiting
 
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int, temperature: float
@@ -123,12 +125,12 @@ class OpenAIChat:
             await self._produce(messages, max_tokens, temperature, emit)
 
         text = False
-        for event in self._bridge.iterate(produce):
-            if isinstance(event, StreamEnd):
-                yield event
-                return
-            text = text or isinstance(event, TextDelta)
-            yield event or Progress(f"Waiting for {self.name}")
+        with closing(self._bridge.iterate(produce)) as events:
+            for event in events:
+                yield event or Progress(f"Waiting for {self.name}")
+                if isinstance(event, StreamEnd):
+                    return
+                text = text or isinstance(event, TextDelta)
         # Only close() ends a stream without an end of its own.
         if not text:
             raise ModelUnavailable(f"The connection to {self._address} was closed. Ask again.")
