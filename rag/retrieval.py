@@ -101,6 +101,7 @@ class Retriever:
                 f"There is no document in the collection {collection.name!r} yet. "
                 "Add documents to it, then ask again."
             )
+        self._embedder.load()
         began = time.perf_counter()
         vector = self._embedder.embed_query(question)
         embedded = time.perf_counter()

@@ -31,9 +31,8 @@ class HomeLock:
         try:
             self._home.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
-            command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]]).strip()
             self._holder.write_text(
-                json.dumps({"pid": os.getpid(), "command": command, "since": time.time()})
+                json.dumps({"pid": os.getpid(), "command": _command(), "since": time.time()})
             )
         except Timeout:
             raise LibraryBusy(
@@ -52,6 +51,13 @@ class HomeLock:
         if self._lock.is_locked:
             self._holder.unlink(missing_ok=True)
             self._lock.release()
+
+
+def _command() -> str:
+    """What this process was started as, without folders: ``fenestra serve``."""
+    # sys.argv is rewritten by programs that run scripts; the original is not.
+    words = [Path(word).name for word in sys.orig_argv[1:] if not word.startswith("-")]
+    return " ".join(words[:3]) or "python"
 
 
 def describe_holder(home: Path) -> str:

@@ -13,8 +13,8 @@ class Readiness:
     """Waits for a chat model in a thread of its own; pages read how far it is.
 
     Attributes:
-        progress: what the model is doing; ``None`` once it can answer, or has failed.
-        error: why it cannot answer, as a sentence; ``None`` while that is not known.
+        progress: what the model is doing; ``None`` once that is over.
+        error: why it could not answer, as a sentence; ``None`` otherwise.
     """
 
     def __init__(self, chat: ChatModel) -> None:
@@ -25,11 +25,16 @@ class Readiness:
         self.error: str | None = None
         self.check()
 
+    @property
+    def ready(self) -> bool:
+        """Whether the model could answer when it was last asked."""
+        return self.progress is None and self.error is None
+
     def check(self) -> None:
         """Ask again if the last answer was an error; otherwise do nothing."""
         with self._lock:
             running = self._thread is not None and self._thread.is_alive()
-            if running or (self._thread is not None and self.error is None):
+            if running or (self._thread is not None and self.ready):
                 return
             self.progress = Progress("Getting the language model ready")
             self._thread = threading.Thread(target=self._wait, name="fenestra-ready", daemon=True)

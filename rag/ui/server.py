@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import errno
+import hashlib
 import ipaddress
 import logging
+import re
 import socket
 import sys
 import traceback
@@ -25,6 +28,7 @@ from starlette.websockets import WebSocketDisconnected
 from streamlit import config
 
 from rag.errors import SettingsError
+from rag.ui.style import SCROLL_TO_QUESTION
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +47,7 @@ CONFIG: dict[str, Any] = {
     "client.showErrorLinks": False,
     "client.toolbarMode": "viewer",
     "logger.enableRich": False,
+    "logger.hideWelcomeMessage": True,
     "logger.level": "warning",
     "theme.headingFontSizes": ["2rem", "1.6rem", "1.25rem", "1.1rem", "1rem", "1rem"],
     "theme.light.primaryColor": "#0b6e5f",
@@ -56,26 +61,35 @@ CONFIG: dict[str, Any] = {
 }
 """What ``.streamlit/config.toml`` says, for an installed package that has no such file."""
 
+
+def _inline_scripts() -> str:
+    """The inline scripts that may run, by their hashes: Streamlit's own, and Fenestra's."""
+    start_page = Path(st.__file__).parent.joinpath("static", "index.html").read_text("utf-8")
+    scripts = re.findall(r"<script>(.*?)</script>", start_page + SCROLL_TO_QUESTION, re.DOTALL)
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+
+
+# Nothing is fetched from elsewhere and no other script runs, so that neither a picture nor
+# markup in an answer or a document can do anything, should it ever get past the escaping.
+_POLICY = {
+    "default-src": "'self'",
+    "script-src": f"'self' 'wasm-unsafe-eval' {_inline_scripts()}",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "media-src": "'self' data: blob:",
+    "font-src": "'self' data:",
+    "connect-src": "'self'",
+    "worker-src": "'self' blob:",
+    "frame-src": "'none'",
+    "frame-ancestors": "'none'",
+    "form-action": "'self'",
+    "base-uri": "'none'",
+    "object-src": "'none'",
+}
+
 HEADERS = {
-    # Streamlit styles elements inline and has one inline script; the rest comes from itself.
-    # Nothing else may be fetched, so that a picture in an answer cannot carry text away.
-    "Content-Security-Policy": "; ".join(
-        (
-            "default-src 'self'",
-            "script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'",
-            "style-src 'self' 'unsafe-inline'",
-            "img-src 'self' data: blob:",
-            "media-src 'self' data: blob:",
-            "font-src 'self' data:",
-            "connect-src 'self'",
-            "worker-src 'self' blob:",
-            "frame-src 'none'",
-            "frame-ancestors 'none'",
-            "form-action 'self'",
-            "base-uri 'none'",
-            "object-src 'none'",
-        )
-    ),
+    "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in _POLICY.items()),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Referrer-Policy": "no-referrer",
@@ -153,6 +167,9 @@ async def lifespan(_: Any) -> AsyncIterator[None]:
     """Open the library as the server starts, without making it wait; close it at the end."""
     from rag.ui import resources
 
+    port = config.get_option("server.port")
+    sys.stdout.write(f"Fenestra is on http://127.0.0.1:{port} (Ctrl+C stops it)\n")
+    sys.stdout.flush()
     opening = asyncio.create_task(asyncio.to_thread(resources.prepare))
     try:
         yield
@@ -220,6 +237,8 @@ def serve(port: int) -> int:
         app.run(config={**CONFIG, "server.port": port})
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 1
+    except KeyboardInterrupt:
+        return 0
     return 0
 
 

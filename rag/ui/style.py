@@ -29,7 +29,7 @@ STYLE = """
 div:has(> .st-key-ask) { position: sticky; bottom: 0; z-index: 2; padding: .75rem 0 1.5rem;
   background: light-dark(#ffffff, #121716); }
 .st-key-turns { min-height: calc(100vh - 17.5rem); }
-.st-key-turns > :last-child:not(:first-child) { min-height: calc(100vh - 15rem); }
+.st-key-turns > :last-child:nth-child(n + 3) { min-height: calc(100vh - 15rem); }
 .stChatMessage { background: light-dark(#f3f6f5, #1d2523); }
 .fen-question { scroll-margin-top: 5.5rem; }
 .fen-answer, .fen-question, .fen-sources, .fen-note { overflow-wrap: anywhere; }

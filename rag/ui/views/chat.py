@@ -18,13 +18,12 @@ for turn in turns:
 @st.fragment(run_every=1.0)
 def model_status() -> None:
     """Say how far the language model is, until it is ready."""
-    readiness = opened.readiness
-    if readiness.error is not None:
-        st.warning(render.literal(readiness.error), icon=":material/cloud_off:")
-    elif (progress := readiness.progress) is not None:
-        st.html(render.progress(progress.message, progress.fraction))
-    else:
+    if opened.readiness.ready:
         st.rerun()
+    if opened.readiness.error is not None:
+        st.warning(render.literal(opened.readiness.error), icon=":material/cloud_off:")
+    elif (progress := opened.readiness.progress) is not None:
+        st.html(render.progress(progress.message, progress.fraction))
 
 
 @st.fragment(run_every=1.0)
@@ -85,7 +84,9 @@ def nothing_to_ask() -> None:
 
 
 example: Example | None = st.session_state.pop("example", None)
-status, row, room, work = st.container(), st.container(), st.container(key="turns"), st.container()
+samples_wanted: bool = st.session_state.pop("load_samples", False)
+status, row = st.empty(), st.container()
+room, work = st.container(key="turns"), st.container()
 with st.container(key="ask"):
     # In a container it does not make the page stick to its end, away from what is being read.
     question = st.chat_input(
@@ -93,8 +94,8 @@ with st.container(key="ask"):
     )
 
 opened.readiness.check()
-if opened.readiness.progress is not None or opened.readiness.error is not None:
-    with status:
+if not (example or samples_wanted or question) and not opened.readiness.ready:
+    with status.container():
         model_status()
 
 if example is not None:
@@ -102,7 +103,7 @@ if example is not None:
         if loading.load(library, [example.collection]):
             controls.choose(example.collection, example.window, example.top_n)
             question = example.question
-elif st.session_state.pop("load_samples", False):
+elif samples_wanted:
     with work:
         loading.load(library)
 
@@ -112,10 +113,13 @@ with row:
     )
 
 with room:
+    # Whatever stood here goes at once, and not only when the answers are complete.
+    intro = st.empty()
     for turn in turns:
         columns.show(turn, library, live=False)
     if question is not None and not library.documents():
-        nothing_to_ask()
+        with intro.container():
+            nothing_to_ask()
     elif question is not None and chosen.collection is not None:
         try:
             left, right = chosen.selections()
@@ -132,4 +136,5 @@ with room:
                 st.html(SCROLL_TO_QUESTION, unsafe_allow_javascript=True)
         columns.show(turn, library, live=True)
     elif not turns:
-        welcome()
+        with intro.container():
+            welcome()
