@@ -1,14 +1,10 @@
-"""How the screens are served: to this computer only, with headers that keep hostile text inert."""
+"""How the screens are served: their settings, how they start and end, what errors become."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import errno
-import hashlib
-import ipaddress
 import logging
-import re
 import socket
 import sys
 import traceback
@@ -18,19 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.responses import RedirectResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from starlette.websockets import WebSocketDisconnected
 from streamlit import config
 
 from rag.errors import SettingsError
-from rag.ui.style import SCROLL_TO_QUESTION
-
-_log = logging.getLogger(__name__)
+from rag.ui.guard import Guard, is_loopback
 
 MAIN = Path(__file__).with_name("main.py")
 
@@ -61,58 +52,10 @@ CONFIG: dict[str, Any] = {
 }
 """What ``.streamlit/config.toml`` says, for an installed package that has no such file."""
 
-
-def _inline_scripts() -> str:
-    """The inline scripts that may run, by their hashes: Streamlit's own, and Fenestra's."""
-    start_page = Path(st.__file__).parent.joinpath("static", "index.html").read_text("utf-8")
-    scripts = re.findall(r"<script>(.*?)</script>", start_page + SCROLL_TO_QUESTION, re.DOTALL)
-    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
-    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-
-
-# Nothing is fetched from elsewhere and no other script runs, so that neither a picture nor
-# markup in an answer or a document can do anything, should it ever get past the escaping.
-_POLICY = {
-    "default-src": "'self'",
-    "script-src": f"'self' 'wasm-unsafe-eval' {_inline_scripts()}",
-    "style-src": "'self' 'unsafe-inline'",
-    "img-src": "'self' data: blob:",
-    "media-src": "'self' data: blob:",
-    "font-src": "'self' data:",
-    "connect-src": "'self'",
-    "worker-src": "'self' blob:",
-    "frame-src": "'none'",
-    "frame-ancestors": "'none'",
-    "form-action": "'self'",
-    "base-uri": "'none'",
-    "object-src": "'none'",
-}
-
-HEADERS = {
-    "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in _POLICY.items()),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
-
 _BEYOND = (
     "Fenestra has no sign-in and serves this computer only, but server.address is {address!r}. "
     "Start it without --server.address, or with --server.address 127.0.0.1."
 )
-
-
-def is_loopback(address: str | None) -> bool:
-    """Whether an address, or the name ``localhost``, means this computer alone."""
-    if address is None:
-        return False
-    if address.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(address.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def refuse_beyond_loopback() -> None:
@@ -124,42 +67,6 @@ def refuse_beyond_loopback() -> None:
     address = config.get_option("server.address")
     if not is_loopback(address):
         raise SystemExit(_BEYOND.format(address=address or "every network"))
-
-
-class Guard:
-    """ASGI middleware: answers this computer only, and sets :data:`HEADERS`.
-
-    It looks at where each connection comes from, so it holds whichever server runs the app.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        client = scope.get("client")
-        if client is not None and not is_loopback(client[0]):
-            if scope["type"] == "websocket":
-                await send({"type": "websocket.close", "code": 1008})
-            else:
-                refusal = PlainTextResponse(
-                    "Fenestra has no sign-in and answers only the computer it runs on.\n", 403
-                )
-                await refusal(scope, receive, send)
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_with_headers)
-        except WebSocketDisconnected:
-            _log.debug("a browser left while it was being written to")
 
 
 @asynccontextmanager

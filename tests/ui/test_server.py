@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rag.errors import SettingsError
-from rag.ui import server
+from rag.ui import guard, server
 
 ROOT = Path(server.MAIN).parents[2]
 
@@ -33,12 +33,12 @@ def test_the_config_file_and_the_installed_package_say_the_same() -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "[::1]", "localhost"])
 def test_loopback(address: str) -> None:
-    assert server.is_loopback(address)
+    assert guard.is_loopback(address)
 
 
 @pytest.mark.parametrize("address", [None, "", "0.0.0.0", "::", "192.168.1.4", "example.org", "0"])
 def test_not_loopback(address: str | None) -> None:
-    assert not server.is_loopback(address)
+    assert not guard.is_loopback(address)
 
 
 @pytest.mark.parametrize("address", [None, "0.0.0.0", "::"])
@@ -64,7 +64,7 @@ def _call(scope: dict[str, Any]) -> list[dict[str, Any]]:
         sent.append(message)
 
     asyncio.run(
-        server.Guard(app)({"headers": [], "method": "GET", "path": "/", **scope}, receive, send)
+        guard.Guard(app)({"headers": [], "method": "GET", "path": "/", **scope}, receive, send)
     )
     return sent
 
