@@ -21,7 +21,7 @@ from rag.domain import (
     Status,
 )
 from rag.passages import build_passages, clip_to_match, segments
-from rag.prompt import INSTRUCTIONS, NOT_FOUND, build_messages
+from rag.prompt import INSTRUCTIONS, NOT_FOUND, REMINDER, build_messages
 from rag.testing import HashEmbedder
 
 TOKENIZER = HashEmbedder()
@@ -108,7 +108,8 @@ def test_the_prompt_holds_every_passage_unchanged() -> None:
     assert system.content == INSTRUCTIONS
     assert NOT_FOUND in system.content
     assert all(text in user.content for text in texts)
-    assert user.content.endswith("Question: What about {question} and {context}?")
+    question = "Question: What about {question} and {context}?"
+    assert user.content.endswith(f"{question}\n\n{REMINDER}")
 
 
 def markers(prompt: str) -> list[str]:
