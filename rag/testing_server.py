@@ -123,7 +123,7 @@ class ScriptedServer:
     Attributes:
         url: the address up to ``/v1``.
         requests: the bodies of all chat requests, in order.
-        headers: the headers of all requests, in order.
+        headers: the headers of all requests, in order, their names in lower case.
         client_left: released once for each stream that the client closed before its end.
     """
 
@@ -181,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if not self._welcome():
             return
-        if self.path != "/v1/models" or self.script.models is None:
+        if self._route != "/v1/models" or self.script.models is None:
             self._error(404, "Not found")
             return
         self._json({"object": "list", "data": [{"id": name} for name in self.script.models]})
@@ -190,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if not self._welcome():
             return
-        if self.path != "/v1/chat/completions":
+        if self._route != "/v1/chat/completions":
             self._error(404, "Not found")
             return
         self.script.requests.append(body)
@@ -206,15 +206,16 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._stream(play, body)
 
+    @property
+    def _route(self) -> str:
+        return self.path.partition("?")[0]
+
     def _welcome(self) -> bool:
-        self.script.headers.append(dict(self.headers))
+        self.script.headers.append({name.lower(): value for name, value in self.headers.items()})
         sent = self.headers.get("Authorization", "").removeprefix("Bearer ")
         if self.script.key is None or sent == self.script.key:
             return True
-        if self.command == "GET":
-            self._error(401, f"Incorrect API key provided: {sent}.", "invalid_api_key")
-        else:
-            self._error(401, f"Incorrect API key provided: {sent}.", "invalid_api_key")
+        self._error(401, f"Incorrect API key provided: {sent}.", "invalid_api_key")
         return False
 
     def _stream(self, play: Play, request: Mapping[str, Any]) -> None:

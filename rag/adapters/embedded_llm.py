@@ -144,6 +144,7 @@ class _Launch:
         self.address = ""
         self.process: ServerProcess | None = None
         self._chat: OpenAIChat | None = None
+        self._prompts: set[int] = set()
         threading.Thread(target=self._run, name="fenestra-model", daemon=True).start()
 
     @property
@@ -229,11 +230,23 @@ class _Launch:
             api_key=process.key,
             model=self._name,
             timeout=self._timeout,
-            extra={"return_progress": True},
+            extra=self._fields,
         )
         with self._changed:
             self._chat = chat
             self._changed.notify_all()
+
+    def _fields(self, messages: Sequence[Message]) -> dict[str, object]:
+        """Fields of llama.cpp's own: tell how far the prompt is read; when to use the cache.
+
+        Of a prompt that was read before, only the last token would be read again, alone; that
+        rounds differently from reading it among others and can turn an answer. The same prompt
+        is to give the same answer, so then the cache is left aside.
+        """
+        prompt = hash(tuple(messages))
+        again = prompt in self._prompts
+        self._prompts.add(prompt)
+        return {"return_progress": True, "cache_prompt": not again}
 
     def _report(self, progress: Progress) -> None:
         with self._changed:

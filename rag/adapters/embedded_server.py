@@ -59,6 +59,9 @@ def _serve(config: dict[str, Any]) -> Any:
     # once would each take as long as both.
     params.n_parallel = 1
     params.n_batch = params.n_ubatch = _BATCH
+    # Flash attention rounds differently with every split of a prompt into batches, so that an
+    # answer would depend on what the cache happens to hold.
+    params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.cache_ram_mib = _KEPT_PROMPTS_MIB
     params.cpuparams.n_threads = _threads()
     params.verbosity = 1

@@ -45,6 +45,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 Event = Progress | TextDelta | StreamEnd
 Emit = Callable[[Event], None]
+Extra = Callable[[Sequence[Message]], Mapping[str, object]]
 T = TypeVar("T")
 
 
@@ -57,7 +58,7 @@ class OpenAIChat:
         model: name of the model; the server's first chat model if ``None``.
         timeout: seconds without any new text after which an answer is given up. Reasoning and
             progress count as signs of life, keep-alive comments do not.
-        extra: more fields for the request body.
+        extra: gives more fields for the body of each request.
 
     Raises:
         SettingsError: the key holds characters that no key has.
@@ -72,7 +73,7 @@ class OpenAIChat:
         api_key: str | None,
         model: str | None,
         timeout: float,
-        extra: Mapping[str, object] | None = None,
+        extra: Extra | None = None,
     ) -> None:
         self._base_url = (base_url or OPENAI_URL).strip().rstrip("/")
         self._host, self._address = _shown(self._base_url)
@@ -85,7 +86,7 @@ class OpenAIChat:
         self._configured = model
         self._found: str | None = None
         self._timeout = timeout
-        self._extra = dict(extra or {})
+        self._extra = extra
         self._refused: set[str] = set()
         self._bridge = AsyncBridge("fenestra-chat")
         self._client: openai.AsyncOpenAI | None = None
@@ -125,9 +126,12 @@ class OpenAIChat:
             await self._produce(messages, max_tokens, temperature, emit)
 
         text = False
+        waiting = Progress(f"Waiting for {self.name}")
         with closing(self._bridge.iterate(produce)) as events:
             for event in events:
-                yield event or Progress(f"Waiting for {self.name}")
+                if isinstance(event, Progress):
+                    waiting = event
+                yield event or waiting
                 if isinstance(event, StreamEnd):
                     return
                 text = text or isinstance(event, TextDelta)
@@ -171,7 +175,7 @@ class OpenAIChat:
                     "temperature": temperature,
                     "max_tokens": max_tokens,
                     "stream_options": {"include_usage": True},
-                    "extra_body": self._extra,
+                    "extra_body": self._extra(messages) if self._extra else None,
                 }
                 async with await self._request(options) as stream:
                     async for chunk in stream:
