@@ -30,6 +30,9 @@ from rag.ports import AskEvents, ChatModel
 Side = Literal["left", "right"]
 CompareEvents = Generator[tuple[Side, AskEvent], None, None]
 
+_TAIL = 900
+"""Characters at the end of an answer that are looked at for repetition."""
+
 WAITING = "Waiting for the other answer: this model is quicker with one answer at a time"
 
 
@@ -89,6 +92,11 @@ class Answerer:
                         first = first if first is not None else time.perf_counter() - began
                         pieces.append(item.text)
                         yield Token(item.text)
+                        if unit := repeated("".join(pieces)[-_TAIL:]):
+                            # A small model in such a loop never finds out by itself.
+                            pieces = ["".join(pieces)[: -2 * unit]]
+                            end = StreamEnd("repetition", Usage(None, None), self._chat.name)
+                            break
                     elif isinstance(item, StreamEnd):
                         end = item
                     else:
@@ -161,6 +169,18 @@ class Answerer:
             stopped.set()
 
 
+def repeated(tail: str) -> int:
+    """Length of the text that stands three times in a row at the end of ``tail``; 0 if none.
+
+    Only 20 to 300 characters with a letter among them count: rules and dots may go on.
+    """
+    for unit in range(20, min(300, len(tail) // 3) + 1):
+        last = tail[-unit:]
+        if last == tail[-2 * unit : -unit] == tail[-3 * unit : -2 * unit]:
+            return unit if any(c.isalpha() for c in last) else 0
+    return 0
+
+
 def _sides(left: Context, right: Context) -> tuple[tuple[Side, Context], tuple[Side, Context]]:
     return ("left", left), ("right", right)
 
@@ -171,6 +191,8 @@ def _notices(context: Context, answer: Answer, max_tokens: int) -> Iterator[str]
             f"The answer was cut off at its limit of {max_tokens} tokens. "
             "Raise FENESTRA_MAX_ANSWER_TOKENS for longer answers."
         )
+    elif answer.finish == "repetition":
+        yield "The model began to repeat itself and was stopped. What it repeated is shown once."
     elif answer.finish == "incomplete":
         yield "The model broke off before it had finished. Ask again for a complete answer."
     elif not answer.text.strip():

@@ -265,7 +265,8 @@ class Answer:
     text: str
     citations: tuple[Citation, ...]
     finish: str
-    """``stop``; ``length`` when cut by the limit; ``incomplete`` when the stream broke off."""
+    """``stop``; ``length`` when cut by the limit; ``repetition`` when stopped because it
+    repeated itself; ``incomplete`` when the stream broke off."""
     usage: Usage
     model: str
     first_token_seconds: float | None

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from rag.answering import WAITING, Answerer
+from rag.answering import WAITING, Answerer, repeated
 from rag.domain import (
     AskEvent,
     Context,
@@ -157,3 +157,22 @@ def test_a_side_that_is_closed_lets_the_next_have_its_turn() -> None:
     next(first)
     first.close()
     assert isinstance(list(asked.answer(context()))[-1], Finished)
+
+
+def test_a_model_that_repeats_itself_is_stopped() -> None:
+    loop = "Within 28 days after the keys have been returned. "
+    chat = ScriptedChat("It is paid back. " + loop * 100)
+    events = list(answerer(chat, max_tokens=5000).answer(context()))
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    assert finished.answer.text.strip() == f"It is paid back. {loop}".strip()
+    assert finished.answer.finish == "repetition"
+    assert chat.closed_early == 1
+    assert any(isinstance(e, Notice) and "repeat" in e.message for e in events)
+
+
+@pytest.mark.parametrize(
+    "tail", ["-" * 400, "| --- | --- |" * 30, "abc" * 9, "One. Two. " * 2 + "Three.", "", "a" * 30]
+)
+def test_rules_and_short_repetition_go_on(tail: str) -> None:
+    assert repeated(tail) == 0
