@@ -6,14 +6,14 @@ import asyncio
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-from urllib.parse import urlsplit
+from typing import Any, TypeVar, cast
 
 import openai
 from openai.types.chat import ChatCompletionChunk
 
 from rag.adapters.async_bridge import AsyncBridge
 from rag.adapters.openai_answer import StreamedAnswer
+from rag.adapters.openai_client import LOOPBACK, new_client, shown_address
 from rag.adapters.openai_errors import (
     Endpoint,
     explain,
@@ -24,15 +24,8 @@ from rag.adapters.openai_errors import (
 from rag.domain import Message, Progress, StreamEnd, TextDelta, Usage
 from rag.errors import ModelError, ModelUnavailable, SettingsError
 
-if TYPE_CHECKING:
-    import httpx2
-
 OPENAI_URL = "https://api.openai.com/v1"
 
-_CONNECT_SECONDS = 10.0
-_RETRIES = 2
-_LONGEST_RETRY_WAIT = 10.0
-"""A server that asks for a longer pause than this is not asked again: the user decides."""
 _AFTER_FINISH = 5.0
 """Seconds to wait for the usage figures, or the end, after the answer is complete."""
 _OPTIONAL = ("stream_options", "max_tokens", "temperature")
@@ -41,7 +34,6 @@ _NOT_CHAT = re.compile(
     r"embed|bge-|minilm|whisper|tts|dall-e|image|moderation|rerank|transcribe|realtime",
     re.IGNORECASE,
 )
-_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 Event = Progress | TextDelta | StreamEnd
 Emit = Callable[[Event], None]
@@ -76,7 +68,7 @@ class OpenAIChat:
         extra: Extra | None = None,
     ) -> None:
         self._base_url = (base_url or OPENAI_URL).strip().rstrip("/")
-        self._host, self._address = _shown(self._base_url)
+        self._host, self._address = shown_address(self._base_url)
         self._key = (api_key or "").strip() or None
         if self._key and not all(33 <= ord(c) <= 126 for c in self._key):
             raise SettingsError(
@@ -253,20 +245,7 @@ class OpenAIChat:
                 "it begins with http:// or https:// and usually ends in /v1."
             )
         if self._client is None:
-            # A proxy set in the environment cannot know this machine's loopback.
-            direct = self._host in _LOOPBACK
-            http = openai.DefaultAsyncHttpxClient(
-                trust_env=not direct,
-                timeout=openai.Timeout(None, connect=_CONNECT_SECONDS),
-                event_hooks={"response": [_no_long_wait]},
-            )
-            self._client = openai.AsyncOpenAI(
-                base_url=self._base_url,
-                api_key=self._key or "none",
-                max_retries=_RETRIES,
-                timeout=openai.Timeout(None, connect=_CONNECT_SECONDS),
-                http_client=http,
-            )
+            self._client = new_client(self._base_url, self._key, direct=self._host in LOOPBACK)
         return self._client
 
     @property
@@ -274,26 +253,6 @@ class OpenAIChat:
         return Endpoint(self._address, self._key, self.name, self._timeout)
 
 
-def _shown(url: str) -> tuple[str | None, str]:
-    """Host of an address, ``None`` if it is not one; and the address without credentials."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        return None, url
-    if parts.scheme not in ("http", "https") or not host:
-        return None, url.rpartition("@")[2]
-    bracketed = f"[{host}]" if ":" in host else host
-    return host, f"{parts.scheme}://{bracketed}{f':{port}' if port else ''}{parts.path}"
-
-
 def _clean(text: str) -> str:
     """Text without lone surrogates, which JSON in UTF-8 cannot carry."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-async def _no_long_wait(response: httpx2.Response) -> None:
-    """Keep the client from sleeping through a long ``Retry-After``."""
-    wait = response.headers.get("retry-after")
-    if wait is not None and not (wait.isdecimal() and int(wait) <= _LONGEST_RETRY_WAIT):
-        response.headers["x-should-retry"] = "false"

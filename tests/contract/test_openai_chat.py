@@ -13,7 +13,8 @@ from rag.adapters.openai_chat import OpenAIChat
 from rag.domain import Message, Progress, StreamEnd, TextDelta, Usage
 from rag.errors import ContextTooLong, ModelError, ModelTimeout, ModelUnavailable, SettingsError
 from rag.testing_chat import split_tokens
-from rag.testing_server import GREETING, PLAYS, Play, ScriptedServer
+from rag.testing_plays import GREETING, PLAYS, Play
+from rag.testing_server import ScriptedServer
 
 KEY = "sk-proj-4f9aQ7zX2mW8"
 MESSAGES = (Message("system", "Be brief."), Message("user", "How long?"))
@@ -252,6 +253,8 @@ def test_nothing_of_the_key_is_quoted(
         ("https://127.0.0.1:9/v1", "Is the server running"),
         ("localhost:11434/v1", "begins with http:// or https://"),
         ("ftp://127.0.0.1/v1", "begins with http:// or https://"),
+        ("http://ex\u2014ample.invalid/v1", "begins with http:// or https://"),
+        ("http://127.0.0.1/v1\x00", "begins with http:// or https://"),
         ("http://[", "begins with http:// or https://"),
         ("http://127.0.0.1:99999/v1", "begins with http:// or https://"),
     ],
