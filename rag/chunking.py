@@ -110,7 +110,7 @@ def chunk_text(
             if len(pieces) == 1:
                 pieces = [(0, (end - start) // 2), ((end - start) // 2, end - start)]
             smaller.extend((start + a, start + b) for a, b in pieces)
-        spans = smaller
+        spans = _without_contained(smaller)
         counts = tokenizer.count([text[start:end] for start, end in spans])
     sections = _sections(headings)
     heading_starts = [heading.start for heading in headings]
@@ -120,6 +120,15 @@ def chunk_text(
         page, section = page_of(page_starts, ink), sections[bisect_right(heading_starts, ink)]
         chunks.append(Chunk(index, start, end, text[start:end], count, page, section))
     return chunks
+
+
+def _without_contained(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Leave out spans that lie inside another: a piece of one may lie in the next's overlap."""
+    kept: list[tuple[int, int]] = []
+    for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if not kept or end > kept[-1][1]:
+            kept.append((start, end))
+    return kept
 
 
 def page_of(page_starts: Sequence[int], position: int) -> int | None:

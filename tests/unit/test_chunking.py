@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rag.adapters.sentence_transformer import SentenceTransformerEmbedder
@@ -85,6 +85,7 @@ texts = st.one_of(
 
 
 @settings(deadline=None, max_examples=150)
+@example("002:0:0102::0:0000000000:" + "0" * 126 + ":ITEM0:0 0 0", 8, 1)
 @given(texts, st.integers(8, 90), st.integers(0, 45))
 def test_chunks_of_any_text(text: str, size: int, overlap: int) -> None:
     overlap = min(overlap, size // 2)
