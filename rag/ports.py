@@ -42,6 +42,9 @@ AskEvents = Generator[AskEvent, None, None]
 Steps = Generator[Progress, None, None]
 """Work that tells how far it is."""
 
+AnswerStream = Generator[Progress | TextDelta | StreamEnd, None, None]
+"""What a chat model yields; closing it stops the model's work."""
+
 Report = Callable[[Progress], None]
 """Called with progress; must not raise."""
 
@@ -274,7 +277,7 @@ class ChatModel(Protocol):
 
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int, temperature: float
-    ) -> Generator[Progress | TextDelta | StreamEnd, None, None]:
+    ) -> AnswerStream:
         """Stream an answer. Closing the generator stops the model's work.
 
         ``Progress`` comes whenever there is no text for a moment, so that the caller gets a turn

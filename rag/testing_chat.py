@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rag.domain import Message, Progress, StreamEnd, TextDelta, Usage
 from rag.errors import ModelError, ModelUnavailable
+from rag.ports import AnswerStream, Steps
 
 _TOKEN = re.compile(r"\s*\S+\s*")
 
@@ -76,13 +77,13 @@ class ScriptedChat:
     def start(self) -> None:
         """Nothing to start."""
 
-    def wait_ready(self) -> Iterator[Progress]:
+    def wait_ready(self) -> Steps:
         """Ready at once."""
         yield Progress(f"{self.name} is ready", 1.0)
 
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int, temperature: float
-    ) -> Iterator[Progress | TextDelta | StreamEnd]:
+    ) -> AnswerStream:
         """Play the next reply, at most ``max_tokens`` words of it."""
         with self._lock:
             chosen = self._replies[min(len(self.calls), len(self._replies) - 1)]

@@ -7,7 +7,7 @@ watched, started anew and ended.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,8 +15,9 @@ from pathlib import Path
 from rag.adapters.embedded_process import ServerProcess
 from rag.adapters.model_file import QWEN, own_model, packaged_model
 from rag.adapters.openai_chat import OpenAIChat
-from rag.domain import Message, Progress, StreamEnd, TextDelta
+from rag.domain import Message, Progress
 from rag.errors import ModelError, ModelUnavailable, SettingsError
+from rag.ports import AnswerStream, Steps
 
 CONTEXT_TOKENS = 8192
 """Prompt and answer together. A prompt of 3,000 WordPiece tokens is rarely over 4,500 of these."""
@@ -63,7 +64,7 @@ class EmbeddedChat:
             if not self._closed:
                 self._running()
 
-    def wait_ready(self) -> Iterator[Progress]:
+    def wait_ready(self) -> Steps:
         """Yield progress until the server can answer; start it if it is not running.
 
         Raises:
@@ -73,7 +74,7 @@ class EmbeddedChat:
 
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int, temperature: float
-    ) -> Iterator[Progress | TextDelta | StreamEnd]:
+    ) -> AnswerStream:
         """Stream an answer. Closing the iterator stops the model.
 
         A server that dies before its first word is started anew, once.
@@ -168,7 +169,7 @@ class _Launch:
         """Whether the server's process has ended."""
         return self.process is not None and self.process.gone(patience)
 
-    def wait(self) -> Iterator[Progress]:
+    def wait(self) -> Steps:
         """Yield progress until the server answers. Raises ``ModelError``."""
         while True:
             with self._changed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import closing
 from typing import Any, TypeVar, cast
 
@@ -23,6 +23,7 @@ from rag.adapters.openai_errors import (
 )
 from rag.domain import Message, Progress, StreamEnd, TextDelta, Usage
 from rag.errors import ModelError, ModelUnavailable, SettingsError
+from rag.ports import AnswerStream, Steps
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -91,7 +92,7 @@ class OpenAIChat:
     def start(self) -> None:
         """Nothing to start: the server runs by itself."""
 
-    def wait_ready(self) -> Iterator[Progress]:
+    def wait_ready(self) -> Steps:
         """Ask the server for its first model if none is configured. Raises ``ModelError``."""
         if self._configured or self._found:
             return
@@ -107,7 +108,7 @@ class OpenAIChat:
 
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int, temperature: float
-    ) -> Iterator[Event]:
+    ) -> AnswerStream:
         """Stream an answer. Closing the iterator closes the connection, and so stops the server.
 
         Raises:
