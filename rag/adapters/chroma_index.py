@@ -47,8 +47,8 @@ _CONFIGURATION: CreateCollectionConfiguration = {
     }
 }
 EXACT_ROWS = 50_000
-"""A larger space is searched by the graph: exact search would take more than about 15 ms, and
-75 MiB of memory at 384 dimensions."""
+"""A larger space is searched by the graph. Exact search of so many took 5 to 10 ms on 2 cores,
+and takes 75 MiB of memory, at 384 dimensions."""
 _CHECK_SECONDS = 120.0
 _PAGE = 5_000
 """Rows read or deleted at once: SQLite, which Chroma keeps them in, limits values a query."""

@@ -13,7 +13,7 @@ from rag.ports import Vectors
 class VectorTable:
     """Vectors of chunks, found by exact cosine. Safe to use from several threads.
 
-    A search costs one matrix product: about 1 ms for every 4,000 rows of 384 dimensions.
+    A search costs one matrix product, so its time grows with the rows.
     """
 
     def __init__(self) -> None:

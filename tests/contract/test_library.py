@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -329,3 +329,22 @@ def test_names_are_shown_in_full_and_never_used_as_paths(
     assert not (home.parent / "x.md").exists()
     library.remove([document.id])
     assert library.documents() == []
+
+
+def test_the_whole_path_with_the_catalog_on_postgresql(
+    home: Path, new_postgres_url: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FENESTRA_DATABASE_URL", new_postgres_url())
+    question = "Which barley grows on field 12?"
+    with open_library(load_settings(), embedder=MINILM, chat=ScriptedChat()) as library:
+        farm = add(library, "farm.md", FARM)
+        add(library, "guide.md", GUIDE)
+        before = library.search(question, "My documents", Selection(top_n=3))
+        check(library, before)
+        assert "Field 12 grows barley" in before.prompt
+    with open_library(load_settings(), embedder=MINILM, chat=ScriptedChat()) as library:
+        after = library.search(question, "My documents", Selection(top_n=3))
+        assert after.messages == before.messages
+        library.remove([farm.id])
+        assert [document.name for document in library.documents()] == ["guide.md"]
+    assert not (home / "catalog.sqlite").exists()
