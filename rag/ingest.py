@@ -73,10 +73,10 @@ class Ingest:
             )
         sha256 = hashlib.sha256(data).hexdigest()
         present = self._catalog.documents(owner, collection.id, Status.READY)
-        older = [d.id for d in present if source is not None and d.source == source]
         same = next((d for d in present if d.sha256 == sha256), None)
         if same is not None:
-            self.remove(owner, [document_id for document_id in older if document_id != same.id])
+            if source is not None:
+                self.finish_deleting(owner, self._catalog.claim_source(owner, same.id, source))
             yield Added(name, source, "unchanged", same, None)
             return
         yield Progress(f"Reading {name}")
@@ -104,7 +104,7 @@ class Ingest:
             parts.append(self._embedder.embed_documents(texts))
         checkpoints.reached("ingest:embedded")
         document = _document(collection, name, source, sha256, len(data), read, chunks)
-        yield from self._write(collection, document, read, chunks, np.concatenate(parts), older)
+        yield from self._write(collection, document, read, chunks, np.concatenate(parts))
 
     def _write(
         self,
@@ -113,7 +113,6 @@ class Ingest:
         read: ExtractedText,
         chunks: Sequence[Chunk],
         vectors: Vectors,
-        older: Sequence[str],
     ) -> AddEvents:
         owner = collection.owner
         text = DocumentText(read.text, read.page_starts, read.headings)
@@ -124,7 +123,7 @@ class Ingest:
             checkpoints.reached("ingest:catalog-committed")
             yield from self.fill_index(collection, document)
             checkpoints.reached("ingest:indexed")
-            self._catalog.promote(owner, document.id, older)
+            older = self._catalog.promote(owner, document.id)
             ready = True
         finally:
             if not ready:

@@ -202,8 +202,19 @@ class Catalog(Protocol):
         """Set the status of documents, in one transaction. Raises ``NotFound``."""
         ...
 
-    def promote(self, owner: str, document_id: str, replaces: Sequence[str] = ()) -> None:
-        """Mark a document ``READY`` and those it replaces ``DELETING``, in one transaction."""
+    def promote(self, owner: str, document_id: str) -> list[str]:
+        """Mark a document ``READY``, and let its source stand for it from now on.
+
+        Returns the documents that no source stands for any more, which are ``DELETING`` from
+        the same moment on. Raises ``NotFound``.
+        """
+        ...
+
+    def claim_source(self, owner: str, document_id: str, source: str) -> list[str]:
+        """Let one more source stand for a document, as files with the same bytes do.
+
+        Returns what :meth:`promote` returns. Raises ``NotFound``.
+        """
         ...
 
     def delete_document(self, owner: str, document_id: str) -> None:

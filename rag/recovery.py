@@ -56,12 +56,7 @@ def _finish(
 ) -> None:
     vectors = catalog.vectors(collection.owner, document.id)
     index.upsert(collection.space, document.id, range(len(vectors)), vectors)
-    older = [
-        other.id
-        for other in catalog.documents(collection.owner, collection.id, Status.READY)
-        if document.source is not None and other.source == document.source
-    ]
-    catalog.promote(collection.owner, document.id, older)
+    catalog.promote(collection.owner, document.id)
 
 
 def agrees(catalog: Catalog, index: VectorIndex) -> bool:

@@ -268,20 +268,72 @@ def test_statuses_are_set_together_or_not_at_all(
     catalog.set_status(owner, [], Status.DELETING)
 
 
-def test_promote_replaces_in_one_step(catalog: Catalog, collection: Collection, owner: str) -> None:
-    old, new, other = (add(catalog, collection, ["x"])[0].id for _ in range(3))
-    catalog.promote(owner, old)
-    catalog.promote(owner, other)
-    # One of the replaced may have been removed in the meantime.
-    catalog.promote(owner, new, [old, "gone"])
+def from_source(catalog: Catalog, collection: Collection, source: str | None) -> str:
+    """A new document that came from ``source``."""
+    document, *parts = make(collection, ["x"])
+    catalog.insert_document(document.owner, replace(document, source=source), *parts)
+    return document.id
+
+
+def test_a_new_version_replaces_the_old_one_in_one_step(
+    catalog: Catalog, collection: Collection, owner: str
+) -> None:
+    old, new, other = (from_source(catalog, collection, s) for s in ("/a", "/a", "/b"))
+    assert catalog.promote(owner, old) == []
+    assert catalog.promote(owner, other) == []
+    assert catalog.promote(owner, old) == []
+    assert catalog.promote(owner, new) == [old]
     assert {one.id: one.status for one in catalog.documents(owner)} == {
         old: Status.DELETING,
         new: Status.READY,
         other: Status.READY,
     }
     with pytest.raises(NotFound):
-        catalog.promote(owner, "gone", [new])
+        catalog.promote(owner, "gone")
     assert catalog.document(owner, new).status is Status.READY
+
+
+def test_a_document_stays_as_long_as_any_source_stands_for_it(
+    catalog: Catalog, collection: Collection, owner: str
+) -> None:
+    shared, new, newer = (from_source(catalog, collection, s) for s in ("/a", "/a", "/c"))
+    catalog.promote(owner, shared)
+    assert catalog.claim_source(owner, shared, "/c") == []
+    assert catalog.claim_source(owner, shared, "/c") == []
+    assert catalog.promote(owner, new) == []
+    assert catalog.document(owner, shared).status is Status.READY
+    assert catalog.document(owner, shared).source == "/c"
+    assert catalog.promote(owner, newer) == [shared]
+    with pytest.raises(NotFound):
+        catalog.claim_source(owner, "gone", "/c")
+
+
+def test_an_upload_stays_whatever_files_held_the_same_bytes(
+    catalog: Catalog, collection: Collection, owner: str
+) -> None:
+    upload, new = (from_source(catalog, collection, s) for s in (None, "/a"))
+    assert catalog.promote(owner, upload) == []
+    assert catalog.claim_source(owner, upload, "/a") == []
+    assert catalog.promote(owner, new) == []
+    assert catalog.document(owner, upload).status is Status.READY
+
+
+def test_the_source_of_a_removed_document_is_free(
+    catalog: Catalog, collection: Collection, owner: str
+) -> None:
+    old, new = (from_source(catalog, collection, "/a") for _ in range(2))
+    catalog.promote(owner, old)
+    catalog.delete_document(owner, old)
+    assert catalog.promote(owner, new) == []
+
+
+def test_one_source_in_two_collections_is_two(
+    catalog: Catalog, collection: Collection, owner: str
+) -> None:
+    second = catalog.create_collection(owner, "Second", ChunkSettings(), "m@1")
+    here, there = (from_source(catalog, place, "/a") for place in (collection, second))
+    assert catalog.promote(owner, here) == []
+    assert catalog.promote(owner, there) == []
 
 
 def test_a_deleted_document_leaves_nothing_behind(
@@ -295,6 +347,7 @@ def test_a_deleted_document_leaves_nothing_behind(
         "documents": 1,
         "document_texts": 1,
         "chunks": 1,
+        "sources": 0,
     }
     for call in (catalog.document, catalog.document_text, catalog.chunks, catalog.vectors):
         with pytest.raises(NotFound):
@@ -417,6 +470,7 @@ CALLS: dict[str, Callable[[Catalog, str, Parts], object]] = {
         who, [parts[0].id], Status.DELETING
     ),
     "promote": lambda catalog, who, parts: catalog.promote(who, parts[0].id),
+    "claim_source": lambda catalog, who, parts: catalog.claim_source(who, parts[0].id, "/a"),
     "document": lambda catalog, who, parts: catalog.document(who, parts[0].id),
     "document_text": lambda catalog, who, parts: catalog.document_text(who, parts[0].id),
     "chunks": lambda catalog, who, parts: catalog.chunks(who, parts[0].id),
@@ -456,7 +510,7 @@ def test_another_owner_lists_and_changes_nothing(catalog: Catalog, theirs: Parts
     assert catalog.documents(me, document.collection_id) == []
     assert catalog.documents_by_id(me, [document.id, own.id]) == {own.id: own}
     catalog.delete_document(me, document.id)
-    catalog.promote(me, own.id, [document.id])
+    catalog.promote(me, own.id)
     with pytest.raises(NotFound):
         catalog.set_status(me, [own.id, document.id], Status.DELETING)
     with pytest.raises(StoreError):  # an id that is taken, by whomever

@@ -160,6 +160,27 @@ def test_a_new_version_of_a_path_replaces_the_old_one(library: Library, tmp_path
     assert "barley" not in context.passages[0].text
 
 
+@pytest.mark.parametrize("changed", ["a.md", "b.md"])
+def test_files_with_the_same_bytes_are_each_kept_until_they_change(
+    library: Library, tmp_path: Path, changed: str
+) -> None:
+    paths = [tmp_path / "a.md", tmp_path / "b.md"]
+    for path in paths:
+        path.write_text(GUIDE)
+        list(library.add_path(path))
+    (tmp_path / changed).write_text(FARM)
+    for path in paths:
+        list(library.add_path(path))
+    assert len(library.documents()) == 2
+    for words in ("Settings > API Keys", "Field 12 grows barley"):
+        context = library.search(words, "My documents", Selection(Strategy.ISOLATED, top_n=3))
+        assert any(words in passage.text for passage in context.passages)
+    for path in paths:
+        path.write_text(f"Nothing is left of {path.name}.")
+        list(library.add_path(path))
+    assert [document.chunks for document in library.documents()] == [1, 1]
+
+
 def test_a_bad_version_of_a_path_leaves_the_old_one(library: Library, tmp_path: Path) -> None:
     path = tmp_path / "farm.md"
     path.write_text(FARM)

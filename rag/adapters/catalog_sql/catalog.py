@@ -11,7 +11,7 @@ from dataclasses import replace
 from sqlalchemy import Connection, Engine, Select, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from rag.adapters.catalog_sql import rows, schema
+from rag.adapters.catalog_sql import rows, schema, sources
 from rag.adapters.catalog_sql.engine import WRITES
 from rag.adapters.catalog_sql.failures import place_of, translated
 from rag.adapters.catalog_sql.spans import read_spans
@@ -150,13 +150,19 @@ class SqlCatalog:
             if missing:
                 raise _no_document(min(missing))
 
-    def promote(self, owner: str, document_id: str, replaces: Sequence[str] = ()) -> None:
-        """See :meth:`rag.ports.Catalog.promote`. Replaced documents that are gone are no error."""
+    def promote(self, owner: str, document_id: str) -> list[str]:
+        """See :meth:`rag.ports.Catalog.promote`."""
         with self._writing() as connection:
             if not _mark(connection, owner, [document_id], Status.READY):
                 raise _no_document(document_id)
-            others = [replaced for replaced in replaces if replaced != document_id]
-            _mark(connection, owner, others, Status.DELETING)
+            table = schema.documents
+            source = connection.scalar(select(table.c.source).where(table.c.id == document_id))
+            return [] if source is None else _claim(connection, owner, document_id, source)
+
+    def claim_source(self, owner: str, document_id: str, source: str) -> list[str]:
+        """See :meth:`rag.ports.Catalog.claim_source`."""
+        with self._writing() as connection:
+            return _claim(connection, owner, document_id, source)
 
     def delete_document(self, owner: str, document_id: str) -> None:
         """See :meth:`rag.ports.Catalog.delete_document`."""
@@ -259,6 +265,18 @@ class SqlCatalog:
     def close(self) -> None:
         """See :meth:`rag.ports.Catalog.close`."""
         self._engine.dispose()
+
+
+def _claim(connection: Connection, owner: str, document_id: str, source: str) -> list[str]:
+    table = schema.documents
+    collection_id = connection.scalar(
+        select(table.c.collection_id).where(table.c.owner == owner, table.c.id == document_id)
+    )
+    if collection_id is None:
+        raise _no_document(document_id)
+    orphans = sources.point(connection, owner, collection_id, source, document_id)
+    _mark(connection, owner, orphans, Status.DELETING)
+    return orphans
 
 
 def _mark(

@@ -70,6 +70,20 @@ documents = Table(
     Index(None, "owner", "status"),
 )
 
+sources = Table(
+    "sources",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("collection_id", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("document_id", Text, nullable=False),
+    ForeignKeyConstraint(
+        ["owner", "document_id"], ["documents.owner", "documents.id"], ondelete="CASCADE"
+    ),
+    # The sources of one document.
+    Index(None, "owner", "document_id"),
+)
+
 document_texts = Table(
     "document_texts",
     metadata,

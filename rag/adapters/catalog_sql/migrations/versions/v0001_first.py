@@ -1,4 +1,4 @@
-"""Collections, documents, their texts and chunks."""
+"""Collections, documents, their sources, texts and chunks."""
 
 from __future__ import annotations
 
@@ -56,6 +56,21 @@ def upgrade() -> None:
         ["owner", "status"],
     ):
         op.create_index(f"ix_documents_{'_'.join(columns)}", "documents", columns)
+    op.create_table(
+        "sources",
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("collection_id", sa.Text, nullable=False),
+        sa.Column("source", sa.Text, nullable=False),
+        sa.Column("document_id", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "collection_id", "source", name="pk_sources"),
+        sa.ForeignKeyConstraint(
+            ["owner", "document_id"],
+            ["documents.owner", "documents.id"],
+            name="fk_sources_documents",
+            ondelete="CASCADE",
+        ),
+    )
+    op.create_index("ix_sources_owner_document_id", "sources", ["owner", "document_id"])
     op.create_table(
         "document_texts",
         sa.Column("document_id", sa.Text, nullable=False),
