@@ -26,9 +26,9 @@ MIN_TOKENS = 8
 """Smallest chunk size that can be set."""
 
 _LONGEST_TOKEN = 16
-"""A longer token is an unknown word; it is counted as one token for every four characters, so
-that scripts without spaces get chunks of a useful size."""
 _UNKNOWN_CHARS = 4
+"""A token longer than ``_LONGEST_TOKEN`` characters is an unknown word; it is counted as one for
+every so many characters, so that scripts without spaces get chunks of a useful size."""
 
 _NL = r"(?>\r\n|\n|\r|\x0c|\x85|\u2028|\u2029)"
 _ABBREVIATION = (
@@ -105,8 +105,7 @@ def chunk_text(
             if count <= settings.tokens:
                 smaller.append((start, end))
                 continue
-            plain = ChunkSettings(settings.tokens)
-            pieces = _Splitter(text[start:end], plain, tokenizer, ()).spans()
+            pieces = _Splitter(text[start:end], settings, tokenizer, ()).spans()
             if len(pieces) == 1:
                 pieces = [(0, (end - start) // 2), ((end - start) // 2, end - start)]
             smaller.extend((start + a, start + b) for a, b in pieces)
@@ -129,6 +128,28 @@ def _without_contained(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]
         if not kept or end > kept[-1][1]:
             kept.append((start, end))
     return kept
+
+
+def unit_offsets(text: str, tokenizer: Tokenizer) -> list[tuple[int, int]]:
+    """Return (start, end) of what a text is measured in: its tokens, long unknown ones in parts.
+
+    A run of letters without a space is a single unknown token to WordPiece however long it is,
+    but not to a language model. Starts never fall: a Korean syllable is two or three tokens.
+    """
+    units: list[tuple[int, int]] = []
+    for start, end in tokenizer.offsets(text):
+        step = _UNKNOWN_CHARS if end - start > _LONGEST_TOKEN else max(1, end - start)
+        units.extend((at, min(at + step, end)) for at in range(start, end, step))
+    return units
+
+
+def measure(text: str, tokenizer: Tokenizer) -> int:
+    """Return what a text costs of a budget, in tokens.
+
+    It is the tokenizer's own count, except that long unknown words and long white space, which
+    it counts as one or none, cost as much as a language model pays for them.
+    """
+    return max(len(unit_offsets(text, tokenizer)), -(-len(text) // _LONGEST_TOKEN))
 
 
 def page_of(page_starts: Sequence[int], position: int) -> int | None:
@@ -166,7 +187,7 @@ class _Splitter:
     ) -> None:
         self.text = text
         self.settings = settings
-        self.units = _units(tokenizer.offsets(text))
+        self.units = [start for start, _ in unit_offsets(text, tokenizer)]
         section_starts = sorted({h.start for h in headings})
         # A heading stays with what follows it.
         lines = (_LINE.match(text, start) for start in section_starts)
@@ -232,16 +253,6 @@ class _Splitter:
             index = bisect_left(positions, earliest)
             if index < len(positions) and positions[index] < end:
                 return positions[index]
-        return end
-
-
-def _units(offsets: Sequence[tuple[int, int]]) -> list[int]:
-    """Start of every counted token, never falling; an unknown word counts as several.
-
-    Several tokens may start at one place: a Korean syllable is two or three.
-    """
-    units: list[int] = []
-    for start, end in offsets:
-        step = _UNKNOWN_CHARS if end - start > _LONGEST_TOKEN else end - start
-        units.extend(range(start, end, max(1, step)))
-    return units
+        while earliest < end and not self._clean(earliest):
+            earliest += 1
+        return earliest

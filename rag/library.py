@@ -106,7 +106,7 @@ class Library:
 
     def collection(self, name: str) -> Collection:
         """The collection of that name. Raises ``NotFound``."""
-        return self._parts.catalog.collection(self.owner, name)
+        return self._parts.catalog.collection(self.owner, name.strip())
 
     def ensure_collection(self, name: str, chunking: ChunkSettings | None = None) -> Collection:
         """Return the collection of that name, created if there is none.
@@ -223,6 +223,11 @@ class Library:
             NotFound: there is no such collection, or no document in it.
             EmbeddingMismatch: it was indexed with another embedding model.
         """
+        if not self.documents():
+            raise NotFound(
+                "There is no document in the library yet. Add some (fenestra add PATH, or the "
+                "Documents page), then ask again."
+            )
         return self._parts.retriever.retrieve(self.collection(collection), question, top_n)
 
     def context(self, retrieval: Retrieval, selection: Selection) -> Context:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
+from rag.chunking import measure, unit_offsets
 from rag.domain import Document, Hit, Passage, Segment, Span, SpanText
 from rag.ports import Tokenizer
 
@@ -96,9 +97,10 @@ def clip_to_match(text: str, question: str, limit: int, tokenizer: Tokenizer) ->
     """Return (start, end) of the part of ``text`` of at most ``limit`` tokens that shares the
     most different words with ``question``, with those words in its middle; of equal parts the
     first."""
-    offsets = tokenizer.offsets(text)
-    if len(offsets) <= limit:
+    if measure(text, tokenizer) <= limit:
         return 0, len(text)
+    offsets = unit_offsets(text, tokenizer) or [(0, len(text))]
+    most, limit = limit, min(limit, len(offsets))
     ends = [end for _, end in offsets]
 
     def token_at(position: int) -> int:
@@ -121,11 +123,9 @@ def clip_to_match(text: str, question: str, limit: int, tokenizer: Tokenizer) ->
             if inside:
                 best = (token_at(inside[0][0]), token_at(inside[-1][1] - 1))
     first = max(0, min((best[0] + best[1] - limit + 1) // 2, len(offsets) - limit))
-    size = limit
+    low, high = offsets[first][0], offsets[first + limit - 1][1]
     # A cut inside a word can give its pieces more tokens than they had: make room for them.
-    while size > 1:
-        low, high = offsets[first][0], offsets[first + size - 1][1]
-        if tokenizer.count([text[low:high]])[0] <= limit:
-            break
-        size -= 1
-    return offsets[first][0], offsets[first + size - 1][1]
+    while measure(text[low:high], tokenizer) > most and high - low > 1:
+        limit -= 1
+        high = offsets[first + limit - 1][1] if limit > 0 else (low + high) // 2
+    return low, high

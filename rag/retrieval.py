@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rag.chunking import measure
 from rag.domain import (
     Collection,
     Context,
@@ -139,7 +140,7 @@ class Retriever:
         reaches = [_reach(selection, documents[hit.document_id], hit, budget) for hit in hits]
         texts = self._catalog.read_spans(owner, _covering(hits, reaches))
         size = merge_size(selection.strategy, selection.window)
-        chooser = Chooser(hits, reaches, texts, size, lambda text: self._embedder.count([text])[0])
+        chooser = Chooser(hits, reaches, texts, size, lambda text: measure(text, self._embedder))
         by_budget_alone = selection.top_n is None and selection.budget is not None
         choice = chooser.fill(budget) if by_budget_alone else chooser.all_hits(budget)
         read = time.perf_counter()
@@ -167,7 +168,7 @@ class Retriever:
             passages=passages,
             messages=messages,
             token_count=sum(passage.tokens for passage in passages),
-            dropped=_dropped(choice, budget, len(passages)),
+            dropped=_dropped(choice, budget, selection.budget),
             timings_ms={stage: round(ms, 3) for stage, ms in timings.items()},
         )
 
@@ -209,9 +210,14 @@ def _covering(hits: Sequence[Hit], reaches: Sequence[range]) -> list[Span]:
     ]
 
 
-def _dropped(choice: Choice, budget: int, passages: int) -> tuple[str, ...]:
+def _dropped(choice: Choice, budget: int, asked: int | None) -> tuple[str, ...]:
     sentences = []
-    if choice.clip is not None and passages:
+    if asked is not None and asked > budget:
+        sentences.append(
+            f"The budget of {asked} tokens is more than the setting FENESTRA_CONTEXT_TOKENS "
+            f"allows; {budget} were used."
+        )
+    if choice.clip is not None:
         sentences.append(
             f"The best match alone is longer than {budget} tokens; "
             "it was cut to the part nearest to the question."

@@ -62,7 +62,7 @@ class Chooser:
         reaches: for each hit, the chunks it wants (see :func:`reach`).
         texts: spans that cover all of ``reaches``.
         size: as from :func:`merge_size`.
-        count: the embedding model's token count.
+        count: what a text costs of the budget, in tokens.
     """
 
     def __init__(

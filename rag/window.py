@@ -7,6 +7,7 @@ one document: it never leaves the document and is always in reading order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import index
 
 
 def window_span(n: int, match_index: int, size: int = 4) -> range:
@@ -24,7 +25,10 @@ def window_span(n: int, match_index: int, size: int = 4) -> range:
     Raises:
         IndexError: ``match_index`` is not in ``0..n-1``; negative indices are not wrapped.
         ValueError: ``size`` is less than 1.
+        TypeError: an argument is not a whole number.
     """
+    # Fixed-width integers of other libraries would wrap in what follows.
+    n, match_index, size = index(n), index(match_index), index(size)
     if size < 1:
         raise ValueError(f"window size must be at least 1, got {size}")
     if not 0 <= match_index < n:
@@ -69,10 +73,13 @@ def merge_spans(spans: Iterable[range], size: int) -> list[range]:
         size: the window size they were made with, at least 1.
 
     Raises:
-        ValueError: ``size`` is less than 1.
+        ValueError: ``size`` is less than 1, or a span leaves out indices.
     """
     if size < 1:
         raise ValueError(f"window size must be at least 1, got {size}")
+    spans = list(spans)
+    if any(span.step != 1 for span in spans):
+        raise ValueError("a span holds every index from its start to its end, in order")
     merged: list[range] = []
     for span in sorted((s for s in spans if len(s)), key=lambda s: (s.start, s.stop)):
         if merged and span.start < merged[-1].stop + (1 if size >= 2 else 0):

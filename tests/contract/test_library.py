@@ -238,7 +238,8 @@ def test_an_odd_question_is_answered(library: Library, question: str) -> None:
 
 
 def test_a_question_before_any_document(library: Library) -> None:
-    with pytest.raises(NotFound):
+    add(library, "guide.md", GUIDE, collection="Guides")
+    with pytest.raises(NotFound, match="My documents"):
         library.search("Anything?", "My documents", Selection())
     library.ensure_collection("Empty")
     with pytest.raises(NotFound, match="Add documents"):
@@ -369,3 +370,33 @@ def test_the_whole_path_with_the_catalog_on_postgresql(
         library.remove([farm.id])
         assert [document.name for document in library.documents()] == ["guide.md"]
     assert not (home / "catalog.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    "bulk", ["กรุงเทพมหานครเป็นเมืองหลวง" * 800, "0123456789abcdef" * 1500, " " * 30_000]
+)
+def test_a_budget_bounds_the_characters_too(library: Library, bulk: str) -> None:
+    add(library, "bulk.txt", f"The herons nest here.\n\n{bulk}\n\nThe herons left in May.")
+    for strategy in Strategy:
+        for selection in (Selection(strategy, top_n=3), Selection(strategy, 9, budget=100)):
+            context = library.search("Where do the herons nest?", "My documents", selection)
+            check(library, context)
+            budget = selection.budget or library.settings.context_tokens
+            assert sum(len(passage.text) for passage in context.passages) <= 16 * budget
+
+
+def test_the_first_question_of_all_says_to_add_documents(library: Library) -> None:
+    with pytest.raises(NotFound, match="no document in the library yet"):
+        library.search("Anything?", "My documents", Selection())
+
+
+def test_a_collection_name_is_trimmed_wherever_it_is_given(library: Library) -> None:
+    add(library, "guide.md", GUIDE, collection=" Guides ")
+    assert library.search("token", "  Guides", Selection(top_n=1)).passages
+    assert len(library.documents(" Guides ")) == 1
+
+
+def test_a_budget_beyond_the_setting_is_said(library: Library) -> None:
+    add(library, "guide.md", GUIDE)
+    context = library.search("token", "My documents", Selection(budget=10**6))
+    assert any("FENESTRA_CONTEXT_TOKENS" in sentence for sentence in context.dropped)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rag.adapters.sentence_transformer import SentenceTransformerEmbedder
-from rag.chunking import MAX_CHARS, chunk_text, validate
+from rag.chunking import MAX_CHARS, chunk_text, measure, validate
 from rag.domain import Chunk, ChunkSettings, Heading
 from rag.errors import SettingsError
 
@@ -261,3 +261,28 @@ def test_the_last_words_of_a_full_chunk_are_embedded() -> None:
     cut = chunks[-1].text.replace(" the secret colour is vermilion", "")
     whole, without = MINILM.embed_documents([chunks[-1].text, cut])
     assert float(whole @ without) < 0.999
+
+
+@pytest.mark.parametrize("name", ["thai", "chinese without marks", "family", "base64", "accents"])
+@pytest.mark.parametrize(("size", "overlap"), [(64, 32), (64, 8), (16, 4), (8, 4)])
+def test_overlap_is_honoured_where_there_are_no_spaces(name: str, size: int, overlap: int) -> None:
+    text = SCRIPTS[name] * (2000 // len(SCRIPTS[name]))
+    chunks = chunk_text(text, ChunkSettings(size, overlap), MINILM)
+    check(text, size, overlap, chunks)
+    assert len(chunks) > 3
+    shared = [before.end - after.start for before, after in itertools.pairwise(chunks)]
+    assert sum(count > 0 for count in shared) > len(shared) / 2
+
+
+@settings(deadline=None)
+@given(texts)
+def test_a_text_costs_at_least_its_tokens(text: str) -> None:
+    assert measure(text, MINILM) >= MINILM.count([text])[0]
+
+
+def test_ordinary_text_costs_its_tokens_and_hidden_bulk_costs_more() -> None:
+    plain = SCRIPTS["chinese"] + "Tokens expire after 90 days and should be rotated regularly."
+    assert measure(plain, MINILM) == MINILM.count([plain])[0]
+    for bulk in (SCRIPTS["thai"].replace(" ", "") * 100, "0123456789abcdef" * 300, " " * 5000):
+        assert MINILM.count([bulk])[0] <= 1
+        assert measure(bulk, MINILM) > len(bulk) / 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +68,24 @@ def test_a_size_below_one_is_refused(size: int) -> None:
         chunk_window(["a"], 0, size)
     with pytest.raises(ValueError, match=str(size)):
         merge_spans([range(1)], size)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int64])
+def test_fixed_width_integers_do_not_wrap(kind: type[np.integer]) -> None:
+    assert window_span(kind(100), kind(1), kind(4)) == range(4)
+    assert window_span(200, kind(99), kind(4)) == range(97, 101)
+
+
+@pytest.mark.parametrize("size", [2.5, float("nan"), "4", None])
+def test_a_size_that_is_no_whole_number_is_refused(size: object) -> None:
+    with pytest.raises(TypeError):
+        window_span(9, 4, size)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("span", [range(0, 10, 2), range(5, 1, -1)])
+def test_a_span_with_holes_is_refused(span: range) -> None:
+    with pytest.raises(ValueError, match="every index"):
+        merge_spans([span], 4)
 
 
 spans = st.lists(

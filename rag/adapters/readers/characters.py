@@ -60,6 +60,9 @@ _BOMS = (
 _CONTROLS = bytes(b for b in range(32) if b not in b"\0\b\t\n\v\f\r\x1a\x1b") + b"\x7f"
 _SAMPLE = 65_536
 _GUESS_BYTES = 262_144
+MOST_BLANKS = 500
+"""A longer run of white space says nothing more, and would fill whole chunks."""
+_LONG_BLANKS = re.compile(rf"(\s{{{MOST_BLANKS}}})\s+")
 _UNKEEPABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -109,6 +112,19 @@ def decode(data: bytes, declared: str | None = None) -> Decoded:
 def clean(text: str) -> tuple[str, int]:
     """Remove what cannot be stored, NUL and lone surrogates; return the rest and their number."""
     return _UNKEEPABLE.subn("", text)
+
+
+def shorten_blanks(text: str) -> tuple[str, int]:
+    """Cut runs of white space to ``MOST_BLANKS`` characters; return the text and the runs cut."""
+    return _LONG_BLANKS.subn(r"\1", text)
+
+
+def blank_warnings(shortened: int) -> tuple[str, ...]:
+    """Say that :func:`shorten_blanks` cut something, if it did."""
+    if not shortened:
+        return ()
+    what = "1 run" if shortened == 1 else f"{shortened:,} runs"
+    return (f"{what} of more than {MOST_BLANKS} blank characters shortened.",)
 
 
 def removal_warnings(removed: int) -> tuple[str, ...]:
