@@ -5,13 +5,12 @@ Everything heavy is imported inside the command that needs it, so that help is i
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 
 from rag.cli.arguments import Arguments, parse
-from rag.cli.console import Console, configure_streams
+from rag.cli.console import Console, OutputLost, configure_streams
 from rag.cli.documents import add, list_documents, remove, show
 from rag.cli.exits import FAILED, INTERRUPTED, WRONG_USAGE
 from rag.cli.questions import ask, compare, search
@@ -41,27 +40,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parse(argv)
     except SystemExit as end:  # help was printed, or the usage was wrong and has been said
-        return end.code if isinstance(end.code, int) else WRONG_USAGE
+        code = end.code if isinstance(end.code, int) else WRONG_USAGE
+        return _delivered(lambda console: code, as_json=False) if sys.stdout else code
+    if sys.stdout is None:
+        sys.stderr.write("Standard output is closed. Open it, or send it to a file.\n")
+        return FAILED
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # libraries talking to programmers, not to this user
-    with Console(as_json=arguments.json) as console:
-        return _run(arguments, console)
+    return _delivered(lambda console: _run(arguments, console), arguments.json)
+
+
+def _delivered(work: Callable[[Console], int], as_json: bool) -> int:
+    """Return the exit code of ``work``, or 1 if not all of its output could be written."""
+    with Console(as_json) as console:
+        try:
+            code = work(console)
+            console.flush()
+        except OutputLost as lost:
+            if message := str(lost):
+                console.note(message)
+            return FAILED
+        return code
 
 
 def _run(arguments: Arguments, console: Console) -> int:
     try:
-        code = _COMMANDS[arguments.command](arguments, console)
-        console.flush()
+        return _COMMANDS[arguments.command](arguments, console)
+    except OutputLost:
+        raise
     except RagError as error:
         return _failed(console, str(error))
     except KeyboardInterrupt:
         return _failed(
             console, "Interrupted. What was finished is kept; run it again to go on.", INTERRUPTED
         )
-    except BrokenPipeError:
-        # Whoever read the output has gone. The interpreter must not try to flush into it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
-        return FAILED
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         return _failed(
@@ -77,12 +89,10 @@ def _run(arguments: Arguments, console: Console) -> int:
             f"Something unexpected went wrong ({type(error).__name__}: {error}). Run "
             "`fenestra doctor`; `python -X dev -m rag …` shows where it happened.",
         )
-    return code
 
 
 def _failed(console: Console, message: str, code: int = FAILED) -> int:
     """Say why a command failed, on both streams in their own form, and return its code."""
     console.note(message)
     console.result({"error": message})
-    console.flush()
     return code

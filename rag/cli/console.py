@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import shutil
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 from rag.domain import Progress
 
@@ -22,11 +23,18 @@ _FIGURES = re.compile(r"\d+")
 _ERASE_LINE, _BOLD, _PLAIN = "\r\x1b[K", "\x1b[1m", "\x1b[0m"
 
 
+class OutputLost(Exception):
+    """Standard output takes nothing more. Says why, or nothing if its reader has just left."""
+
+
 class Console:
     """Standard output and standard error of one command.
 
     As JSON, :meth:`result` prints the one document and :meth:`write` nothing; as text it is the
     other way round. While JSON is due, whatever a library prints goes to standard error.
+
+    Every method that prints results raises :class:`OutputLost` where they cannot be written.
+    What standard error does not take is left unsaid: there is nobody to tell.
     """
 
     def __init__(self, as_json: bool) -> None:
@@ -54,15 +62,15 @@ class Console:
         """Print the JSON document, if JSON was asked for."""
         if self.as_json:
             self._erase_progress()
-            self._out.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+            self._print(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
 
     def write(self, text: str = "", end: str = "\n") -> None:
         """Print text, unless JSON was asked for. Control characters are made visible."""
         if not self.as_json:
             self._erase_progress()
             shown = text.translate(_CONTROLS) + end
-            self._out.write(shown)
-            self._out.flush()
+            self._print(shown)
+            self.flush()
             self._mid_line = not shown.endswith("\n") if shown else self._mid_line
 
     def end_line(self) -> None:
@@ -75,15 +83,14 @@ class Console:
         start, stop = (_BOLD, _PLAIN) if self._colour else ("", "")
         if not self.as_json:
             self._erase_progress()
-            self._out.write(f"\n{start}{text.translate(_CONTROLS)}{stop}\n")
+            self._print(f"\n{start}{text.translate(_CONTROLS)}{stop}\n")
 
     def note(self, message: str) -> None:
         """Say something on standard error."""
         self._erase_progress()
         if self._colour:
             self.end_line()
-        self._err.write(message.translate(_CONTROLS) + "\n")
-        self._err.flush()
+        self._say(message.translate(_CONTROLS) + "\n")
 
     def progress(self, progress: Progress, stage: str = "") -> None:
         """Show how far the work is: one line that changes on a terminal, else a line per stage.
@@ -96,8 +103,7 @@ class Console:
         if self._live:
             share = "" if progress.fraction is None else f" {progress.fraction:.0%}"
             line = " ".join(part for part in (stage, message) if part) + share
-            self._err.write(_ERASE_LINE + line.translate(_CONTROLS)[: _width()])
-            self._err.flush()
+            self._say(_ERASE_LINE + line.translate(_CONTROLS)[: _width()])
             self._progress_shown = True
             return
         # Messages that differ in their figures alone tell of one stage.
@@ -107,22 +113,59 @@ class Console:
             self.note(stage or message)
 
     def flush(self) -> None:
-        """Hand everything to the reader. Raises ``BrokenPipeError`` if there is none any more."""
-        self._out.flush()
+        """Hand everything to the reader."""
+        self._say("")
+        self._print("", flush=True)
+
+    def _print(self, text: str, flush: bool = False) -> None:
+        try:
+            self._out.write(text)
+            if flush:
+                self._out.flush()
+        except BrokenPipeError as error:
+            _discard(self._out)
+            raise OutputLost from error
+        except OSError as error:
+            _discard(self._out)
+            raise OutputLost(
+                f"Standard output cannot be written to: {error.strerror or error}. "
+                "Send it to another place and run the command again."
+            ) from error
+
+    def _say(self, text: str) -> None:
+        try:
+            self._err.write(text)
+            self._err.flush()
+        except OSError:
+            _discard(self._err)
 
     def _erase_progress(self) -> None:
         if self._progress_shown:
-            self._err.write(_ERASE_LINE)
-            self._err.flush()
+            self._say(_ERASE_LINE)
             self._progress_shown = False
 
 
-def configure_streams() -> None:
-    r"""Have what a stream cannot encode come out escaped instead of ending the program.
+def _discard(stream: TextIO) -> None:
+    """Send what a stream still holds, and all that follows, nowhere: it is flushed at exit."""
+    with contextlib.suppress(io.UnsupportedOperation):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
-    A lone surrogate (in the name of a file that is not valid UTF-8) becomes ``\udc80``, which
-    is also how JSON spells it.
+
+def configure_streams() -> None:
+    r"""Make the standard streams safe to write to, whatever they are.
+
+    What a stream cannot encode comes out escaped instead of ending the program: a lone surrogate
+    (in the name of a file that is not valid UTF-8) becomes ``\udc80``, which is also how JSON
+    spells it. A closed standard error becomes one that nobody reads.
     """
+    # The next file that is opened takes a closed stream's number, and is written into.
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -643,6 +643,58 @@ def test_a_reader_that_leaves_early_is_no_trace(filled: Filled) -> None:
     assert err == b""
 
 
+def redirected(home: Path, how: str, *argv: str, **environment: str) -> Ran:
+    """Run a command in a process of its own, with its streams as a shell makes them."""
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {how}', "sh", sys.executable, "-m", "rag", *argv],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        env={**os.environ, "FENESTRA_HOME": str(home), **environment},
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("how", "unbuffered", "argv"),
+    [
+        (">&-", "", ["documents", "--json"]),
+        ("<&- >&-", "", ["documents"]),
+        (">/dev/full", "", ["documents", "--json"]),
+        (">/dev/full", "1", ["documents", "--json"]),
+        (">/dev/full", "", ["documents"]),
+        (">/dev/full", "1", ["show", "x", "--json"]),
+        (">/dev/full", "", ["--help"]),
+    ],
+)
+def test_output_that_cannot_be_written_is_said_once(
+    home: Path, how: str, unbuffered: str, argv: list[str]
+) -> None:
+    ran = redirected(home, how, *argv, PYTHONUNBUFFERED=unbuffered)
+    assert (ran.code, ran.out) == (1, "")
+    said = [line for line in ran.err.splitlines() if line.startswith("Standard output ")]
+    rest = [line for line in ran.err.splitlines() if line not in said]
+    assert len(said) == 1
+    assert said[0].endswith(".")
+    assert all(line.startswith("There is no document x") for line in rest)
+
+
+@pytest.mark.parametrize("how", ["2>&-", "2>/dev/full"])
+def test_nobody_to_hear_complaints_changes_no_result(home: Path, how: str) -> None:
+    shown = redirected(home, how, "show", "nobody", "--json")
+    assert shown.code == 1
+    assert "nobody" in shown.json["error"]
+    wrong = redirected(home, how, "frobnicate", PYTHONUNBUFFERED="")
+    assert (wrong.code, wrong.out) == (2, "")
+
+
+@pytest.mark.parametrize("how", ["<&- >&- 2>&-", ">/dev/full 2>&1"])
+def test_nothing_to_write_to_at_all_is_an_exit_code(home: Path, how: str) -> None:
+    assert redirected(home, how, "documents", "--json") == Ran(1, "", "")
+
+
 # failures of the library
 
 
