@@ -123,3 +123,17 @@ def make_chat(settings: Settings) -> ChatModel:
         model=settings.model,
         timeout=settings.answer_timeout,
     )
+
+
+def check_home(settings: Settings) -> None:
+    """Say now what would keep a library from being opened in ``settings.home`` later.
+
+    Raises:
+        LibraryBusy: another process has it open.
+        SettingsError: the home cannot be made or written.
+    """
+    from rag.adapters.home_lock import HomeLock
+
+    lock = HomeLock(settings.home)
+    lock.acquire()
+    lock.release()
