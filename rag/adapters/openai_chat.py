@@ -22,7 +22,7 @@ from rag.adapters.openai_errors import (
     refused_field,
 )
 from rag.domain import Message, Progress, StreamEnd, TextDelta, Usage
-from rag.errors import ModelError, ModelUnavailable, SettingsError
+from rag.errors import ModelError, ModelUnavailable
 from rag.ports import AnswerStream, Steps
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -52,9 +52,6 @@ class OpenAIChat:
         timeout: seconds without any new text after which an answer is given up. Reasoning and
             progress count as signs of life, keep-alive comments do not.
         extra: gives more fields for the body of each request.
-
-    Raises:
-        SettingsError: the key holds characters that no key has.
     """
 
     parallel = True
@@ -71,11 +68,6 @@ class OpenAIChat:
         self._base_url = (base_url or OPENAI_URL).strip().rstrip("/")
         self._host, self._address = shown_address(self._base_url)
         self._key = (api_key or "").strip() or None
-        if self._key and not all(33 <= ord(c) <= 126 for c in self._key):
-            raise SettingsError(
-                "The key of the model server holds an illegal character. Copy OPENAI_API_KEY "
-                "again from your provider."
-            )
         self._configured = model
         self._found: str | None = None
         self._timeout = timeout
@@ -244,6 +236,11 @@ class OpenAIChat:
             raise ModelUnavailable(
                 f"{self._address} is not the address of a model server. Correct OPENAI_BASE_URL: "
                 "it begins with http:// or https:// and usually ends in /v1."
+            )
+        if self._key and not all(33 <= ord(c) <= 126 for c in self._key):
+            raise ModelUnavailable(
+                "The key of the model server holds an illegal character. Copy OPENAI_API_KEY "
+                "again from your provider."
             )
         if self._client is None:
             self._client = new_client(self._base_url, self._key, direct=self._host in LOOPBACK)

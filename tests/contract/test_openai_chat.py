@@ -11,7 +11,7 @@ import pytest
 
 from rag.adapters.openai_chat import OpenAIChat
 from rag.domain import Message, Progress, StreamEnd, TextDelta, Usage
-from rag.errors import ContextTooLong, ModelError, ModelTimeout, ModelUnavailable, SettingsError
+from rag.errors import ContextTooLong, ModelError, ModelTimeout, ModelUnavailable
 from rag.testing_chat import split_tokens
 from rag.testing_plays import GREETING, PLAYS, Play
 from rag.testing_server import ScriptedServer
@@ -311,8 +311,11 @@ def test_one_stream_fails_and_the_other_goes_on(connect: Connect, server: Script
 
 @pytest.mark.parametrize("key", ["sk-\u2014x", "sk-a\nb", "sk a"])
 def test_a_key_with_an_illegal_character(key: str) -> None:
-    with pytest.raises(SettingsError, match="illegal character"):
-        OpenAIChat(base_url=None, api_key=key, model=None, timeout=1)
+    with closing(OpenAIChat(base_url=None, api_key=key, model="m", timeout=1)) as chat:
+        list(chat.wait_ready())
+        with pytest.raises(ModelUnavailable, match="illegal character") as raised:
+            ask(chat)
+    assert key not in str(raised.value)
 
 
 @pytest.mark.parametrize("key", [" sk-x", "sk-x\n"])
