@@ -64,6 +64,9 @@ def _delivered(work: Callable[[Console], int], as_json: bool) -> int:
 
 
 def _run(arguments: Arguments, console: Console) -> int:
+    from rag.adapters.home_lock import set_command
+
+    set_command(arguments.command)
     try:
         return _COMMANDS[arguments.command](arguments, console)
     except OutputLost:

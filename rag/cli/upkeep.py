@@ -13,11 +13,14 @@ from rag.cli.session import open_session
 
 def serve(arguments: Arguments, console: Console) -> int:
     """Run the web application until it is stopped."""
+    from rag.compose import check_home
     from rag.settings import load_settings
     from rag.ui.server import serve as run
 
+    settings = load_settings(arguments.home)
+    check_home(settings)
     # The screens read the settings for themselves.
-    os.environ["FENESTRA_HOME"] = str(load_settings(arguments.home).home)
+    os.environ["FENESTRA_HOME"] = str(settings.home)
     return run(arguments.port)
 
 

@@ -23,6 +23,7 @@ import docx
 import fpdf
 import pytest
 
+from rag.adapters.home_lock import program
 from rag.adapters.model_file import QWEN
 from rag.cli import main
 from rag.testing_server import PLAYS, Play, ScriptedServer
@@ -778,6 +779,57 @@ def test_serve_says_that_the_port_is_taken(home: Path) -> None:
     assert ran.code == 1
     assert f"Port {port}" in ran.err
     assert "--port" in ran.err
+
+
+@pytest.mark.parametrize("below", ["", "home"])
+def test_serve_on_a_home_that_is_a_file_serves_nothing(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    ran = run(tmp_path / "file" / below, "serve", "--port", "0")
+    assert (ran.code, ran.out) == (1, "")
+    assert str(tmp_path / "file" / below) in ran.err
+    assert "is not a folder" in ran.err
+    assert (tmp_path / "file").read_text() == "not a folder"
+
+
+def test_serve_on_a_home_in_use_serves_nothing(filled: Filled, held: subprocess.Popen[str]) -> None:
+    ran = run(filled.home, "serve", "--port", "0")
+    assert (ran.code, ran.out) == (1, "")
+    assert f"process {held.pid} (python, since " in ran.err
+
+
+def test_who_holds_the_library_is_told_without_its_options(
+    filled: Filled, server: ScriptedServer
+) -> None:
+    server.play = Play(gate=threading.Semaphore(2))
+    process = start(filled.home, *ask_guide("ask"))
+    while not server.requests:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    ran = run(filled.home, "documents")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert f"process {process.pid} (python -m rag ask, since " in ran.err
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("python /opt/my/bin/fenestra --home h_dup2 serve", "fenestra"),
+        ("python -X dev -m rag --home other add secret.txt", "python -m rag"),
+        ("python -Xdev -Im rag --home other add secret.txt", "python -m rag"),
+        ("python -mrag --home other add secret.txt", "python -m rag"),
+        (
+            "python -u -W ignore /opt/bin/streamlit run --server.port 1 app.py",
+            "streamlit run app.py",
+        ),
+        ("python -m streamlit run ./there/app.py --x y", "python -m streamlit run app.py"),
+        ("python -c print() secret.txt", "python"),
+        ("python", "python"),
+        ("", "python"),
+    ],
+)
+def test_a_program_is_named_without_options_and_files(line: str, name: str) -> None:
+    assert program(line.split(" ")) == name
 
 
 def test_rebuild_finds_everything_again(filled: Filled) -> None:
