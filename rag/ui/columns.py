@@ -54,7 +54,7 @@ def _answer(side: Side, library: Library) -> None:
                 case Token(text):
                     side.text += text
                 case Progress(message, fraction) if not side.text:
-                    body.html(render.progress(message, fraction))
+                    body.html(render.unfinished(render.progress(message, fraction)))
                     continue
                 case Notice(message):
                     side.notices.append(message)
@@ -66,7 +66,7 @@ def _answer(side: Side, library: Library) -> None:
                     side.text, side.answer, side.phase = answer.text, answer, Phase.DONE
             # Drawing is also what lets Stop, or a click elsewhere, end this loop.
             if time.monotonic() - drawn > _REFRESH:
-                body.html(render.answer(side.text))
+                body.html(render.unfinished(render.answer(side.text)))
                 drawn = time.monotonic()
     finally:
         close = getattr(events, "close", None)
@@ -96,13 +96,13 @@ def _show(side: Side) -> tuple[DeltaGenerator, DeltaGenerator]:
 
 def _fill(side: Side, body: DeltaGenerator, figures: DeltaGenerator) -> None:
     if side.phase is Phase.OPEN and not side.text:
-        body.html(render.progress("Starting"))
+        body.html(render.unfinished(render.progress("Starting")))
         return
     with body.container():
         if side.text.strip():
             st.html(render.answer(side.text))
         if side.phase is Phase.STOPPED:
-            st.html(render.note("Stopped. What had arrived is kept."))
+            st.html(render.note(render.STOPPED))
         for sentence in side.notices:
             st.html(render.note(sentence))
         if side.error:

@@ -92,6 +92,14 @@ def progress(message: str, fraction: float | None = None) -> str:
     return f'<div class="fen-progress" role="status">{text(message)}{bar}</div>'
 
 
+STOPPED = "Stopped. What had arrived is kept."
+
+
+def unfinished(markup: str) -> str:
+    """HTML of an answer on its way; if its run ends now, the style sheet shows that it stopped."""
+    return f'<div class="fen-open">{markup}{note(STOPPED)}</div>'
+
+
 def note(message: str) -> str:
     """HTML of a remark about an answer."""
     return f'<p class="fen-note">{text(message)}</p>'

@@ -40,11 +40,6 @@ class Turn:
     sides: tuple[Side, ...] = ()
     error: str = ""
 
-    @property
-    def open(self) -> bool:
-        """Whether a side is not over."""
-        return any(side.phase is Phase.OPEN for side in self.sides)
-
     def settle(self) -> None:
         """Mark what is still open as stopped: the run that was answering it is gone."""
         for side in self.sides:

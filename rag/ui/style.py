@@ -19,8 +19,7 @@ LOGO = (
 )
 
 SCROLL_TO_QUESTION = (
-    "<script>[...document.querySelectorAll('.fen-question')].pop()"
-    ".scrollIntoView({behavior: 'smooth'})</script>"
+    "<script>[...document.querySelectorAll('.fen-question')].pop().scrollIntoView()</script>"
 )
 
 STYLE = """
@@ -58,6 +57,10 @@ div:has(> .st-key-ask) { position: sticky; bottom: 0; z-index: 2; padding: .75re
   border-left: 3px solid light-dark(#a86a00, #e0b25c);
   background: light-dark(#fdf6e7, #2c2618); }
 .stHtml dl.fen-figures, .stHtml ul.fen-sources { margin: 0; padding: 0; }
+/* A run that is stopped can draw no more: what it left says so as soon as nothing runs. */
+.fen-open .fen-note { display: none; margin-top: .6rem; }
+[data-test-script-state="notRunning"] .fen-open .fen-note { display: block; }
+[data-test-script-state="notRunning"] .fen-open .fen-progress { display: none; }
 .fen-figures { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr));
   gap: .5rem .8rem; }
 .fen-figures dt { font-size: .78rem; color: light-dark(#51605c, #a3b2ae); }
@@ -80,6 +83,12 @@ div:has(> .st-key-ask) { position: sticky; bottom: 0; z-index: 2; padding: .75re
 .fen-job > div { flex: 1; min-width: 0; }
 .fen-ready > span, .fen-unchanged > span { color: light-dark(#0b6e5f, #5cc8b4); }
 .fen-failed { color: light-dark(#a11b2b, #ff9aa4); }
+@media (prefers-reduced-motion: no-preference) { .stMain { scroll-behavior: smooth; } }
+div:has(> .st-key-narrow) { display: none; }
+@media (max-width: 48rem) {
+  div:has(> .st-key-narrow) { display: block; }
+  [data-testid="stExpandSidebarButton"], .stSidebar { display: none; }
+}
 @media (max-width: 60rem) {
   .fen-document { grid-template-columns: minmax(0, 1fr); }
   .fen-document .fen-figures { grid-template-columns: repeat(3, minmax(0, 1fr)); }

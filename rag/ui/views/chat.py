@@ -26,14 +26,6 @@ def model_status() -> None:
         st.html(render.progress(progress.message, progress.fraction))
 
 
-@st.fragment(run_every=1.0)
-def redraw_when_over(first: list[bool]) -> None:
-    """Draw the page anew once its run has ended: a stopped run could not say so itself."""
-    if not first:
-        st.rerun()
-    first.clear()
-
-
 def choose(example: Example) -> None:
     """Remember the example that was clicked; this run loads what it needs and asks it."""
     st.session_state["example"] = example
@@ -129,12 +121,10 @@ with room:
         except RagError as error:
             turn = Turn(question, error=str(error))
         turns.append(turn)
-        with work:
-            if turn.open:
-                redraw_when_over([True])
-            if len(turns) > 1:
-                st.html(SCROLL_TO_QUESTION, unsafe_allow_javascript=True)
         columns.show(turn, library, live=True)
+        if len(turns) > 1:
+            with work:
+                st.html(SCROLL_TO_QUESTION, unsafe_allow_javascript=True)
     elif not turns:
         with intro.container():
             welcome()

@@ -19,8 +19,12 @@ library, worker = opened.library, opened.worker
 
 def take_files(key: str) -> None:
     """Hand what was dropped to the worker, once, and empty the drop zone."""
+    taken = st.session_state["taken"]
     for file in st.session_state[key] or ():
-        worker.submit(file.name, file.getvalue(), st.session_state["into"], library.owner)
+        # Streamlit calls this again if the run after it was cut short.
+        if file.file_id not in taken:
+            taken.add(file.file_id)
+            worker.submit(file.name, file.getvalue(), st.session_state["into"], library.owner)
     # Another key is another drop zone: a rerun finds no file to submit again, and the bytes go.
     st.session_state["drop"] += 1
 
@@ -154,6 +158,7 @@ def listing() -> None:
 
 
 st.session_state.setdefault("drop", 0)
+st.session_state.setdefault("taken", set())
 st.title("Documents", anchor=False)
 if said := st.session_state.pop("said", ""):
     st.toast(render.literal(said), icon=":material/info:")
