@@ -55,6 +55,13 @@ def _guarded(name: str, check: Callable[[], Check]) -> Check:
         return check()
     except RagError as error:
         return _failed(name, error)
+    except OSError as error:
+        place = error.filename or "it"
+        return fail(
+            name,
+            f"The system refused to open {place}: {error.strerror or error}.",
+            "Correct its permissions, or move away what stands in its place.",
+        )
     except Exception as error:  # noqa: BLE001
         return fail(
             name,

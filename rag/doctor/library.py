@@ -18,12 +18,26 @@ from rag.settings import Settings
 _PROBE_SECONDS = 120
 _BROKEN = shutil.ignore_patterns("broken-*")
 """What was set aside earlier is not looked at."""
+_MADE_AGAIN = "At the next start the index is made again from the catalog."
+
+
+def misplaced(path: Path, *, folder: bool = False) -> str | None:
+    """What stands where a file, or a folder, belongs; ``None`` if nothing else than that."""
+    if path.is_symlink() and not path.exists():
+        return f"{path} is a link that leads nowhere."
+    if not path.exists():
+        return None
+    if folder:
+        return None if path.is_dir() else f"{path} is not a folder."
+    if path.is_dir():
+        return f"{path} is a folder, not a file."
+    return None if path.is_file() else f"{path} is not a regular file."
 
 
 def is_open(home: Path) -> bool:
     """Whether a process has the library open."""
     path = home / "lock"
-    if not path.exists():
+    if not path.is_file():
         return False
     lock = FileLock(path, timeout=0)
     try:
@@ -38,6 +52,9 @@ def check_lock(home: Path) -> Check:
     """Nobody has the library open."""
     from rag.adapters.home_lock import describe_holder
 
+    for path in (home / "lock", home / "owner.json"):
+        if wrong := misplaced(path):
+            return fail("lock", wrong, "Move it away, so that the library can be opened.")
     if not is_open(home):
         return ok("lock", "No other process has the library open.")
     return warn(
@@ -49,9 +66,18 @@ def check_lock(home: Path) -> Check:
 
 def check_catalog(settings: Settings) -> Check:
     """The catalog opens, is sound, and has the schema of this version."""
+    from rag.adapters.catalog_sql.engine import parse_url
     from rag.adapters.catalog_sql.read_only import ReadOnlyCatalog
     from rag.compose import catalog_url
 
+    url = parse_url(catalog_url(settings))
+    if url.get_backend_name() == "sqlite" and (wrong := misplaced(Path(url.database or ""))):
+        return fail(
+            "catalog",
+            wrong,
+            "Put the library file back in its place, or move this away to start with an empty "
+            "library.",
+        )
     catalog = ReadOnlyCatalog(catalog_url(settings))
     if not catalog.exists:
         return ok("catalog", "There is no library yet; it is made at the first use.")
@@ -99,6 +125,9 @@ def check_index(settings: Settings, catalog: Check) -> Check:
     from rag.compose import catalog_url
 
     folder = settings.home / "chroma"
+    wrong = misplaced(folder, folder=True) or misplaced(folder / "current")
+    if wrong:
+        return fail("index", wrong, f"Move it away. {_MADE_AGAIN}")
     if catalog.status is not Status.OK:
         return warn(
             "index",
@@ -122,7 +151,15 @@ def check_index(settings: Settings, catalog: Check) -> Check:
                 "Free some space there, or name another folder with TMPDIR.",
             )
         copy = Path(scratch) / "chroma"
-        shutil.copytree(folder, copy, ignore=_BROKEN)
+        try:
+            shutil.copytree(folder, copy, ignore=_BROKEN)
+        except shutil.Error as error:
+            source = error.args[0][0][0]
+            return fail(
+                "index",
+                f"{source} cannot be read.",
+                f"Correct its permissions, or move {folder} away. {_MADE_AGAIN}",
+            )
         return _probed(folder, copy, settings)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -926,6 +928,68 @@ def test_doctor_on_a_damaged_index(small: Path) -> None:
     assert snapshot(small) == before
     assert run(small, "search", QUESTION, "--json").json["hits"]
     assert diagnosed(small)[1]["index"]["status"] == "ok"
+
+
+def put_folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def put_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("not a folder")
+
+
+def put_dangling_link(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("gone")
+
+
+def put_pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("check", "where", "put", "said"),
+    [
+        ("index", "chroma", put_file, "is not a folder."),
+        ("index", "chroma/current", put_dangling_link, "is a link that leads nowhere."),
+        ("index", "chroma/current", put_folder, "is a folder, not a file."),
+        ("index", "chroma/other", put_dangling_link, "cannot be read."),
+        ("index", "chroma/other", put_pipe, "cannot be read."),
+        ("lock", "lock", put_folder, "is a folder, not a file."),
+        ("lock", "lock", put_dangling_link, "is a link that leads nowhere."),
+        ("lock", "owner.json", put_folder, "is a folder, not a file."),
+        ("catalog", "catalog.sqlite", put_folder, "is a folder, not a file."),
+        ("catalog", "catalog.sqlite", put_dangling_link, "is a link that leads nowhere."),
+        ("catalog", "catalog.sqlite", put_pipe, "is not a regular file."),
+    ],
+)
+def test_doctor_on_what_stands_in_the_place_of_something_else(
+    check: str, where: str, put: Callable[[Path], None], said: str, small: Path
+) -> None:
+    put(small / where)
+    before = snapshot(small)
+    ran, checks = diagnosed(small)
+    assert ran.code == 1
+    found = checks[check]
+    assert (found["status"], found["detail"]) == ("fail", f"{small / where} {said}")
+    assert "move" in found["advice"].lower()
+    assert {name for name, one in checks.items() if one["status"] == "fail"} == {check}
+    assert snapshot(small) == before
+
+
+def test_doctor_on_what_the_system_refuses(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(small / "lock"))
+
+    monkeypatch.setattr("rag.doctor.library.is_open", refused)
+    _, checks = diagnosed(small)
+    assert checks["lock"]["status"] == "fail"
+    assert checks["lock"]["detail"] == (
+        f"The system refused to open {small / 'lock'}: Permission denied."
+    )
 
 
 def test_doctor_on_an_index_that_lacks_vectors(small: Path) -> None:
