@@ -117,9 +117,9 @@ def _add_document_commands(command: Callable[[str, str], argparse.ArgumentParser
     documents = command("documents", "list the documents")
     _collection(documents, None, "all of them by default")
     remove = command("remove", "remove documents")
-    remove.add_argument("ids", nargs="+", type=_text, metavar="ID")
+    remove.add_argument("ids", nargs="+", type=_non_blank, metavar="ID")
     show = command("show", "show the text of a document")
-    show.add_argument("id", type=_text, metavar="ID")
+    show.add_argument("id", type=_non_blank, metavar="ID")
     show.add_argument("--chunks", action="store_true", help="its chunks too")
 
 

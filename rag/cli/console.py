@@ -44,7 +44,7 @@ class Console:
             self._out.reconfigure(encoding="utf-8", errors="backslashreplace")
         self._live = self._err.isatty()
         self._colour = self._out.isatty()
-        self._progress_shown = False
+        self._progress_shown = ""
         self._mid_line = False
         self._told: set[str] = set()
         self._open = contextlib.ExitStack()
@@ -103,8 +103,9 @@ class Console:
         if self._live:
             share = "" if progress.fraction is None else f" {progress.fraction:.0%}"
             line = " ".join(part for part in (stage, message) if part) + share
-            self._say(_ERASE_LINE + line.translate(_CONTROLS)[: _width()])
-            self._progress_shown = True
+            if line != self._progress_shown:
+                self._say(_ERASE_LINE + line.translate(_CONTROLS)[: _width()])
+                self._progress_shown = line
             return
         # Messages that differ in their figures alone tell of one stage.
         kind = stage or _FIGURES.sub("", message)
@@ -142,7 +143,7 @@ class Console:
     def _erase_progress(self) -> None:
         if self._progress_shown:
             self._say(_ERASE_LINE)
-            self._progress_shown = False
+            self._progress_shown = ""
 
 
 def _discard(stream: TextIO) -> None:

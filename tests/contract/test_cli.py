@@ -670,6 +670,7 @@ def redirected(home: Path, how: str, *argv: str, **environment: str) -> Ran:
         (">/dev/full", "", ["documents"]),
         (">/dev/full", "1", ["show", "x", "--json"]),
         (">/dev/full", "", ["--help"]),
+        (">/dev/full", "", ["serve", "--port", "0"]),
     ],
 )
 def test_output_that_cannot_be_written_is_said_once(
@@ -1039,7 +1040,14 @@ def test_doctor_on_settings_that_are_wrong(home: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret—12345")
     ran, checks = diagnosed(home)
     assert ran.code == 1
+    assert checks["language model"]["status"] == "fail"
+    assert "OPENAI_API_KEY" in checks["language model"]["advice"]
+    assert "secret" not in ran.out + ran.err
+    monkeypatch.setenv("FENESTRA_ANSWER_TIMEOUT", "soon")
+    ran, checks = diagnosed(home)
+    assert ran.code == 1
     assert checks["settings"]["status"] == "fail"
+    assert "FENESTRA_ANSWER_TIMEOUT" in checks["settings"]["detail"]
     assert "secret" not in ran.out + ran.err
 
 

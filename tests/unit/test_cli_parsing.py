@@ -65,7 +65,10 @@ def test_options_of_add() -> None:
         ["add", "a", "--chunk-overlap", "-1"],
         ["add", "a", "--chunk-tokens", "16", "--chunk-overlap", "9"],
         ["remove"],
+        ["remove", ""],
+        ["remove", "nope", " "],
         ["show"],
+        ["show", ""],
         ["search"],
         ["search", ""],
         ["search", " \n\t"],
@@ -244,6 +247,37 @@ def test_progress_on_a_terminal_is_one_line_that_goes_away(
     assert "a.txt reading 50%" in shown
     assert "\n" not in shown
     assert shown.endswith("\r\x1b[K")
+
+
+def test_progress_that_says_the_same_again_prints_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, err = _streams(monkeypatch)
+    with Console(as_json=False) as console:
+        for seconds in range(4):
+            console.progress(Progress("Waiting for the model"))
+            console.progress(Progress(f"The model is reading {seconds} tokens", seconds / 4))
+        console.note("It is slow.")
+        console.progress(Progress("Waiting for the model"))
+    assert err.getvalue().decode() == (
+        "Waiting for the model\nThe model is reading 0 tokens\nIt is slow.\n"
+    )
+
+
+def test_progress_on_a_terminal_is_drawn_again_only_where_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, err = _streams(monkeypatch, tty=True)
+    with Console(as_json=False) as console:
+        for _ in range(4):
+            console.progress(Progress("waiting", 0.5))
+        console.progress(Progress("waiting", 1.0))
+        console.note("It is slow.")
+        console.progress(Progress("waiting", 1.0))
+    erase = "\r\x1b[K"
+    assert err.getvalue().decode() == (
+        f"{erase}waiting 50%{erase}waiting 100%{erase}It is slow.\n{erase}waiting 100%{erase}"
+    )
 
 
 def test_nothing_wipes_out_an_answer_that_is_being_written(
