@@ -19,7 +19,6 @@ def serve(arguments: Arguments, console: Console) -> int:
 
     settings = load_settings(arguments.home)
     check_home(settings)
-    console.write(f"Library: {settings.home}")
     # The screens read the settings for themselves.
     os.environ["FENESTRA_HOME"] = str(settings.home)
     return run(arguments.port)

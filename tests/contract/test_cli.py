@@ -670,7 +670,6 @@ def redirected(home: Path, how: str, *argv: str, **environment: str) -> Ran:
         (">/dev/full", "", ["documents"]),
         (">/dev/full", "1", ["show", "x", "--json"]),
         (">/dev/full", "", ["--help"]),
-        (">/dev/full", "", ["serve", "--port", "0"]),
     ],
 )
 def test_output_that_cannot_be_written_is_said_once(
