@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from rag.domain import Failed, Finished, Notice, Progress, Retrieved, Strategy, Token
+from rag.domain import Failed, Finished, Notice, Progress, Strategy, Token
 from rag.ui import render
 from rag.ui.controls import NAMES
 from rag.ui.state import Phase, Side, Turn
@@ -58,8 +58,6 @@ def _answer(side: Side, library: Library) -> None:
                     continue
                 case Notice(message):
                     side.notices.append(message)
-                case Retrieved(context):
-                    side.context = context
                 case Failed(message, partial):
                     side.text, side.error, side.phase = partial, message, Phase.FAILED
                 case Finished(answer):

@@ -67,7 +67,7 @@ div:has(> .st-key-ask) { position: sticky; bottom: 0; z-index: 2; padding: .75re
 .fen-figures dd { margin: 0; font-weight: 600; font-variant-numeric: tabular-nums; }
 .fen-sources { list-style: none; font-size: .9rem; }
 .fen-sources li { display: flex; gap: .45rem; padding: .1rem 0; margin: 0; }
-.fen-number { font-variant-numeric: tabular-nums; color: light-dark(#51605c, #a3b2ae); }
+.fen-number { flex: none; font-variant-numeric: tabular-nums; color: light-dark(#51605c, #a3b2ae); }
 .fen-title { font-weight: 600; white-space: pre-wrap; }
 .fen-place { color: light-dark(#51605c, #a3b2ae); }
 .fen-heading { margin: 0; font-size: .8rem; font-weight: 600;

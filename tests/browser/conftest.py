@@ -141,9 +141,10 @@ def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
 
     yield visit
     for page in pages:
-        if "Traceback" in page.locator("body").inner_text():
-            watch.faults.append("a trace on the page")
-        page.context.close()
+        if not page.is_closed():
+            if "Traceback" in page.locator("body").inner_text():
+                watch.faults.append("a trace on the page")
+            page.context.close()
     assert not watch.faults
 
 

@@ -84,6 +84,7 @@ def test_a_whole_visit(
     page = visit(app.url, width, scheme)
     expect(page).to_have_title("Fenestra")
     expect(page.get_by_role("heading", name="Ask your documents")).to_be_visible()
+    idle(page)
     fits(page)
     shot(page, f"first-visit-{width}")
 
@@ -96,6 +97,7 @@ def test_a_whole_visit(
         expect(control(page, label)).to_have_value(value)
     assert "top_n=1" in page.url
     expect(page.get_by_role("heading", name="Ask your documents")).to_have_count(0)
+    idle(page)
     fits(page)
     shot(page, f"answers-{width}")
 
@@ -113,6 +115,7 @@ def test_a_whole_visit(
         message["content"] for message in max(model.requests, key=lambda r: len(str(r)))["messages"]
     )
     assert page.locator(".fen-prompt").nth(1).evaluate("e => e.textContent") == sent
+    idle(page)
     fits(page)
     shot(page, f"prompt-{width}")
     page.get_by_role("tab", name="Plain text").last.click()
@@ -159,6 +162,7 @@ def test_a_whole_visit(
     expect(page.locator(".fen-failed")).to_contain_text("broken.pdf")
     row = page.locator(".fen-document", has_text="notes <b>$1</b>.md")
     expect(row).to_contain_text("Ready")
+    idle(page)
     fits(page)
     shot(page, f"documents-{width}")
 

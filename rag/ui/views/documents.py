@@ -59,7 +59,9 @@ def progress(finished_before: int) -> None:
         for job in jobs:
             with st.container(horizontal=True, vertical_alignment="center"):
                 st.html(render.job(job))
-                if job.state not in FINISHED:
+                if job.state in FINISHED:
+                    st.empty()  # takes the place of the button at once
+                else:
                     st.button(
                         "Cancel", key=f"cancel-{job.id}", on_click=worker.cancel, args=(job.id,)
                     )
@@ -127,6 +129,7 @@ def add_files() -> None:
         on_change=take_files,
         args=(key,),
         max_upload_size=limit,
+        help="The limit is the setting FENESTRA_MAX_FILE_MB. A proxy in between may have its own.",
     )
     progress(finished())
 
