@@ -27,8 +27,10 @@ STYLE = """
 .stMainBlockContainer { max-width: 82rem; padding: 4.5rem max(1rem, 4vw) 0; }
 div:has(> .st-key-ask) { position: sticky; bottom: 0; z-index: 2; padding: .75rem 0 1.5rem;
   background: light-dark(#ffffff, #121716); }
-.st-key-turns { min-height: calc(100vh - 17.5rem); }
-.st-key-turns > :last-child:nth-child(n + 3) { min-height: calc(100vh - 15rem); }
+.stMainBlockContainer:has(.st-key-ask) { min-height: 100vh; display: flex; }
+.stMainBlockContainer:has(.st-key-ask) > * { flex: 1; }
+div:has(> .st-key-ask) { margin-top: auto; }
+.st-key-turns > :last-child:nth-child(n + 2) { min-height: calc(100vh - 15rem); }
 .stChatMessage { background: light-dark(#f3f6f5, #1d2523); }
 .fen-question { scroll-margin-top: 5.5rem; }
 .fen-answer, .fen-question, .fen-sources, .fen-note { overflow-wrap: anywhere; }

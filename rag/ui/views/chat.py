@@ -54,6 +54,7 @@ def welcome() -> None:
                     key=f"example-{number}",
                     on_click=choose,
                     args=(example,),
+                    wrap=True,
                 )
         st.page_link(
             "views/documents.py",
@@ -77,8 +78,9 @@ def nothing_to_ask() -> None:
 
 example: Example | None = st.session_state.pop("example", None)
 samples_wanted: bool = st.session_state.pop("load_samples", False)
-status, row = st.empty(), st.container()
-room, work = st.container(key="turns"), st.container()
+# Whatever stands in an empty goes at once when it is not drawn again, not only at a run's end.
+status, intro = st.empty(), st.empty()
+row, room, work = st.container(), st.container(key="turns"), st.container()
 with st.container(key="ask"):
     # In a container it does not make the page stick to its end, away from what is being read.
     question = st.chat_input(
@@ -105,8 +107,6 @@ with row:
     )
 
 with room:
-    # Whatever stood here goes at once, and not only when the answers are complete.
-    intro = st.empty()
     for turn in turns:
         columns.show(turn, library, live=False)
     if question is not None and not library.documents():
