@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
+from pathlib import Path
 
 from rag.domain import Progress
-from rag.errors import StoreError
+from rag.errors import IndexDamaged, IndexUnavailable
 from rag.library import Library, Parts
-from rag.ports import ChatModel, Embedder, Reader, Report, VectorIndex
+from rag.ports import Catalog, ChatModel, Embedder, Reader, Report, VectorIndex
 from rag.settings import Settings
 
 
@@ -22,7 +23,8 @@ def open_library(
 ) -> Library:
     """Open the library in ``settings.home``, creating it if there is none.
 
-    Whatever an earlier process left half done is finished or undone first.
+    Whatever an earlier process left half done is finished or undone first. Where the disk is
+    full or rights are missing, documents can be listed and removed, and searching says why not.
 
     Args:
         settings: see :class:`Settings`.
@@ -34,11 +36,10 @@ def open_library(
     Raises:
         LibraryBusy: another process has it open.
         SettingsError: the home cannot be written, or a setting does not fit.
-        StoreError: the catalog cannot be opened.
+        StoreError: the catalog cannot be opened or read.
     """
     from rag.adapters.catalog_sql import open_catalog
     from rag.adapters.home_lock import HomeLock
-    from rag.recovery import recover
 
     tell = report or (lambda progress: None)
     with ExitStack() as opened:
@@ -47,10 +48,8 @@ def open_library(
         opened.callback(lock.release)
         catalog = open_catalog(catalog_url(settings))
         opened.callback(catalog.close)
-        index, lost = _open_index(settings, tell)
+        index = _open_index(settings, catalog, tell)
         opened.callback(index.close)
-        for progress in recover(catalog, index, index_lost=lost):
-            tell(progress)
         library = Library(
             Parts(
                 settings=settings,
@@ -75,17 +74,47 @@ def catalog_url(settings: Settings) -> str:
     return settings.database_url or file_url(settings.home / "catalog.sqlite")
 
 
-def _open_index(settings: Settings, tell: Report) -> tuple[VectorIndex, bool]:
-    """The vector index, and whether it had to be started anew."""
+def _open_index(settings: Settings, catalog: Catalog, tell: Report) -> VectorIndex:
+    """The vector index, brought to agree with the catalog, or a stand-in that says why not."""
     from rag.adapters.chroma_index import ChromaIndex
+    from rag.adapters.unavailable_index import UnavailableIndex
 
     folder = settings.home / "chroma"
     try:
-        return ChromaIndex.open(folder), False
-    except StoreError:
-        tell(Progress("The search index cannot be opened; it is rebuilt from the catalog"))
-        ChromaIndex.set_aside(folder)
-        return ChromaIndex.open(folder), True
+        try:
+            return _recovered_index(folder, catalog, tell, lost=False)
+        except IndexUnavailable:
+            # On a full disk a new index may fit where it does not fit beside the old one.
+            if not ChromaIndex.make_room(folder):
+                raise
+            tell(Progress("The disk is full; the search index makes room and is rebuilt"))
+        try:
+            return _recovered_index(folder, catalog, tell, lost=True)
+        except IndexUnavailable:
+            # The catalog needs some room, be it to remove documents.
+            ChromaIndex.make_room(folder)
+            raise
+    except IndexUnavailable as error:
+        tell(Progress(str(error)))
+        return UnavailableIndex(str(error))
+
+
+def _recovered_index(folder: Path, catalog: Catalog, tell: Report, *, lost: bool) -> VectorIndex:
+    from rag.adapters.chroma_index import ChromaIndex
+    from rag.recovery import recover
+
+    with ExitStack() as opened:
+        try:
+            index = ChromaIndex.open(folder)
+        except IndexDamaged:
+            tell(Progress("The search index cannot be opened; it is rebuilt from the catalog"))
+            ChromaIndex.set_aside(folder)
+            index, lost = ChromaIndex.open(folder), True
+        opened.callback(index.close)
+        for progress in recover(catalog, index, index_lost=lost):
+            tell(progress)
+        opened.pop_all()
+    return index
 
 
 def make_embedder(settings: Settings) -> Embedder:

@@ -11,6 +11,8 @@
     │   └── NoText                read, but there is no text in it (a scan?)
     ├── StoreError                the library on disk, or a server that keeps it
     │   ├── EmbeddingMismatch     vectors of another model than the one now in use
+    │   ├── IndexUnavailable      no search for now (full disk, rights); the documents are there
+    │   │   └── IndexDamaged      its files are broken; it is rebuilt from the catalog
     │   ├── LibraryBusy           another process owns the library
     │   └── NotFound              no such collection or document for this owner
     └── ModelError                the language model
@@ -56,6 +58,14 @@ class StoreError(RagError):
 
 class EmbeddingMismatch(StoreError):
     """The stored vectors come from another embedding model than the one now in use."""
+
+
+class IndexUnavailable(StoreError):
+    """The vector index cannot be read or written now; the catalog is not concerned."""
+
+
+class IndexDamaged(IndexUnavailable):
+    """The files of the vector index are broken; it can be rebuilt from the catalog."""
 
 
 class LibraryBusy(StoreError):

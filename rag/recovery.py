@@ -4,10 +4,12 @@ index against the catalog, and rebuilds it from there when they disagree."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from rag import checkpoints
 from rag.domain import Collection, Document, Progress, Status
-from rag.errors import StoreError
+from rag.errors import EmbeddingMismatch, IndexDamaged, IndexUnavailable, StoreError
 from rag.ports import Catalog, Steps, VectorIndex, Vectors
 
 _log = logging.getLogger(__name__)
@@ -23,13 +25,18 @@ def recover(catalog: Catalog, index: VectorIndex, *, index_lost: bool) -> Steps:
 
     Args:
         index_lost: the index could not be opened and is empty now.
+
+    Raises:
+        IndexUnavailable: the disk or the system refuses what is needed; the index may lack
+            vectors and must not be used. The documents that are ready can be.
+        StoreError: the catalog cannot be read.
     """
     sound = not index_lost
     if sound:
         try:
             yield from _finish_all(catalog, index)
             sound = agrees(catalog, index)
-        except StoreError as error:
+        except (IndexDamaged, EmbeddingMismatch) as error:
             # Some damage shows only in use. The catalog holds all that a new index needs.
             _log.warning("the search index is rebuilt: %s", error)
             sound = False
@@ -48,7 +55,8 @@ def _finish_all(catalog: Catalog, index: VectorIndex) -> Steps:
         for document in catalog.documents(owner, status=Status.DELETING):
             yield Progress(f"Finishing the removal of {document.name}")
             index.delete(collections[document.collection_id].space, document.id)
-            catalog.delete_document(owner, document.id)
+            with _written_later():
+                catalog.delete_document(owner, document.id)
 
 
 def _finish(
@@ -56,7 +64,20 @@ def _finish(
 ) -> None:
     vectors = catalog.vectors(collection.owner, document.id)
     index.upsert(collection.space, document.id, range(len(vectors)), vectors)
-    catalog.promote(collection.owner, document.id)
+    with _written_later():
+        catalog.promote(collection.owner, document.id)
+
+
+@contextmanager
+def _written_later() -> Iterator[None]:
+    """A catalog that cannot be written now, on a full disk say, can still be read.
+
+    The index and it are at odds then, so it is the index that is put out of use.
+    """
+    try:
+        yield
+    except StoreError as error:
+        raise IndexUnavailable(str(error)) from error
 
 
 def agrees(catalog: Catalog, index: VectorIndex) -> bool:
@@ -64,7 +85,7 @@ def agrees(catalog: Catalog, index: VectorIndex) -> bool:
     for owner in catalog.owners():
         for collection in catalog.collections(owner):
             ready = catalog.documents(owner, collection.id, Status.READY)
-            if index.count(collection.space) != sum(document.chunks for document in ready):
+            if index.ids(collection.space) != {document.id: document.chunks for document in ready}:
                 return False
             for document in ready[:: max(1, len(ready) // _SAMPLES)]:
                 vectors = catalog.vectors(owner, document.id)
@@ -87,18 +108,19 @@ def rebuild(catalog: Catalog, index: VectorIndex) -> Steps:
 
     Nothing is embedded again. Until the switch the old index answers.
     """
-    fresh = index.begin_rebuild()
-    checkpoints.reached("rebuild:started")
-    work = [
-        (collection, document)
-        for owner in catalog.owners()
-        for collection in catalog.collections(owner)
-        for document in catalog.documents(owner, collection.id, Status.READY)
-    ]
-    for done, (collection, document) in enumerate(work):
-        yield Progress(f"Rebuilding the search index: {document.name}", done / len(work))
-        vectors = catalog.vectors(collection.owner, document.id)
-        fresh.upsert(collection.space, document.id, range(len(vectors)), vectors)
-    checkpoints.reached("rebuild:filled")
-    index.switch(fresh)
+    # Closed whatever happens: what was given up half-way must not stay on the disk.
+    with closing(index.begin_rebuild()) as fresh:
+        checkpoints.reached("rebuild:started")
+        work = [
+            (collection, document)
+            for owner in catalog.owners()
+            for collection in catalog.collections(owner)
+            for document in catalog.documents(owner, collection.id, Status.READY)
+        ]
+        for done, (collection, document) in enumerate(work):
+            yield Progress(f"Rebuilding the search index: {document.name}", done / len(work))
+            vectors = catalog.vectors(collection.owner, document.id)
+            fresh.upsert(collection.space, document.id, range(len(vectors)), vectors)
+        checkpoints.reached("rebuild:filled")
+        index.switch(fresh)
     yield Progress("The search index is rebuilt", 1.0)

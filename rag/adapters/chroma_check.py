@@ -2,7 +2,7 @@
 
 A folder whose writer was killed may raise, hang, or crash whoever opens it; only a process that
 may be lost finds out safely. It runs as ``python chroma_check.py FOLDER``, by path, so that it
-imports nothing but Chroma, whatever the working directory holds. Exit status 0: readable.
+imports nothing of Fenestra, whatever the working directory holds. Exit status 0: readable.
 """
 
 from __future__ import annotations
@@ -15,8 +15,14 @@ from pathlib import Path
 from typing import cast
 
 import chromadb
+import numpy as np
 from chromadb.api.client import Client
 from chromadb.config import Settings
+
+_PAGES = 10
+"""Samples of a collection that are looked at, from its first rows to its last."""
+_PAGE = 5_000
+"""Rows of a sample."""
 
 
 def open_client(folder: Path) -> Client:
@@ -29,15 +35,27 @@ def open_client(folder: Path) -> Client:
 
 
 def read_everywhere(folder: Path) -> None:
-    """Count, read and search every collection in ``folder``. Raises whatever Chroma raises."""
+    """Count, read and search every collection in ``folder``.
+
+    Raises:
+        ValueError: there are no vectors where they are counted, or some are not of length 1.
+        Exception: whatever Chroma raises.
+    """
     client = open_client(folder)
     for name in [collection.name for collection in client.list_collections()]:
         collection = client.get_collection(name, embedding_function=None)
-        if collection.count():
-            vectors = collection.get(limit=1, include=["embeddings"])["embeddings"]
-            if vectors is None or not len(vectors):
-                raise ValueError(f"{name} counts vectors but holds none")
-            collection.query(query_embeddings=vectors, n_results=1, include=[])
+        rows = collection.count()
+        if not rows:
+            continue
+        last = max(0, rows - _PAGE)
+        for offset in sorted({last * page // (_PAGES - 1) for page in range(_PAGES)}):
+            vectors = collection.get(limit=_PAGE, offset=offset, include=["embeddings"])
+            lengths = np.linalg.norm(np.asarray(vectors["embeddings"]), axis=-1)
+            # Of a file that breaks off, Chroma takes the rest from whatever is in memory.
+            if not lengths.size or not np.allclose(lengths, 1.0, atol=1e-3):
+                raise ValueError(f"{name} holds vectors that were not written to it")
+        first = np.asarray(collection.get(limit=1, include=["embeddings"])["embeddings"])
+        collection.query(query_embeddings=first, n_results=1, include=[])
     client.close()
 
 

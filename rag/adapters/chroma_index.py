@@ -29,9 +29,10 @@ from chromadb.errors import NotFoundError
 
 from rag import checkpoints
 from rag.adapters.chroma_check import open_client, readable
+from rag.adapters.chroma_failures import OTHER_LENGTH, disk_full, translated, unreadable
 from rag.adapters.chroma_folder import IndexFolder
 from rag.adapters.vector_table import VectorTable
-from rag.errors import EmbeddingMismatch, StoreError
+from rag.errors import EmbeddingMismatch, IndexUnavailable
 from rag.ports import VectorIndex, Vectors
 
 _CONFIGURATION: CreateCollectionConfiguration = {
@@ -67,14 +68,16 @@ class _Generation:
 class ChromaIndex:
     """A :class:`rag.ports.VectorIndex`. Safe to use from several threads.
 
-    Every method raises ``StoreError`` where Chroma fails.
+    Every method raises ``IndexDamaged`` where what Chroma keeps is broken, and another
+    ``IndexUnavailable`` where the disk or the system refuses.
     """
 
-    def __init__(self, folder: IndexFolder, generation: Path) -> None:
-        """For :meth:`open` and :meth:`begin_rebuild`."""
+    def __init__(self, folder: IndexFolder, generation: Path, *, fresh: bool = False) -> None:
+        """For :meth:`open` and :meth:`begin_rebuild`, whose index is ``fresh``."""
         self._folder = folder
+        self._fresh = fresh
         self._changed = threading.Condition()
-        with _translated(folder.root):
+        with translated(folder.root):
             client = open_client(generation)
         self._generation: _Generation | None = _Generation(generation, client)
         self._writing = threading.RLock()
@@ -88,15 +91,23 @@ class ChromaIndex:
         After a process that did not close it, the index is first read in a child process.
 
         Raises:
-            StoreError: it cannot be read; :meth:`set_aside` makes room for a new one.
+            IndexDamaged: it cannot be read; :meth:`set_aside` makes room for a new one.
+            IndexUnavailable: the disk or the system refuses.
         """
         files = IndexFolder(folder)
         generation = files.current()
         if generation is None:
             generation = files.new_generation()
-            files.make_current(generation)
-        elif files.in_use and not readable(generation, _CHECK_SECONDS):
-            raise StoreError(_damaged(folder))
+            try:
+                files.make_current(generation)
+            except IndexUnavailable:
+                files.remove(generation)
+                raise
+        elif files.in_use:
+            with translated(folder):
+                sound = readable(generation, _CHECK_SECONDS)
+            if not sound:
+                raise unreadable(folder)
         files.remove_others(generation)
         # Reading marks the folder too: Chroma completes its files when it next opens them.
         files.enter()
@@ -104,12 +115,24 @@ class ChromaIndex:
 
     @staticmethod
     def set_aside(folder: Path) -> None:
-        """Put a broken index aside, so that ``open`` finds an empty one. It must be closed.
+        """Put a broken index aside, so that ``open`` makes an empty one. It must be closed.
 
         Raises:
-            StoreError: the folder cannot be written to.
+            IndexUnavailable: the disk or the system refuses.
         """
         IndexFolder(folder).set_aside()
+
+    @staticmethod
+    def make_room(folder: Path) -> bool:
+        """If the disk is full, remove an index that is of no use as it is. It must be closed.
+
+        Returns:
+            Whether anything was removed; ``open`` makes an empty index then.
+
+        Raises:
+            IndexUnavailable: the disk or the system refuses.
+        """
+        return disk_full(folder) and IndexFolder(folder).discard()
 
     def upsert(
         self, space: str, document_id: str, indices: Sequence[int], vectors: Vectors
@@ -209,7 +232,7 @@ class ChromaIndex:
         try:
             return table.query(vector, n)
         except ValueError as error:
-            raise EmbeddingMismatch(_OTHER_LENGTH) from error
+            raise EmbeddingMismatch(OTHER_LENGTH) from error
 
     def count(self, space: str) -> int:
         """See :meth:`rag.ports.VectorIndex.count`."""
@@ -230,7 +253,12 @@ class ChromaIndex:
 
     def begin_rebuild(self) -> ChromaIndex:
         """See :meth:`rag.ports.VectorIndex.begin_rebuild`."""
-        return ChromaIndex(self._folder, self._folder.new_generation())
+        generation = self._folder.new_generation()
+        try:
+            return ChromaIndex(self._folder, generation, fresh=True)
+        except IndexUnavailable:
+            self._folder.remove(generation)
+            raise
 
     def switch(self, fresh: VectorIndex) -> None:
         """See :meth:`rag.ports.VectorIndex.switch`. ``fresh`` is closed by it."""
@@ -239,7 +267,7 @@ class ChromaIndex:
         with self._changed:
             old, new = self._generation, fresh._generation
             if old is None or new is None:
-                raise StoreError(_CLOSED)
+                raise IndexUnavailable(_CLOSED)
             self._folder.make_current(new.path)
             self._generation, fresh._generation = new, None
             self._tables = fresh._tables
@@ -249,13 +277,18 @@ class ChromaIndex:
         checkpoints.reached("rebuild:old-removed")
 
     def close(self) -> None:
-        """See :meth:`rag.ports.VectorIndex.close`."""
+        """See :meth:`rag.ports.VectorIndex.close`. A fresh index not switched to is removed."""
         with self._changed:
             generation, self._generation = self._generation, None
-        if generation is not None:
+        if generation is None:
+            return
+        try:
             self._close(generation)
-            if self._folder.current() == generation.path:
-                self._folder.leave()
+        finally:
+            if self._fresh:
+                self._folder.remove(generation.path)
+        if not self._fresh:
+            self._folder.leave()
 
     @contextmanager
     def _call(self) -> Iterator[Client]:
@@ -263,10 +296,10 @@ class ChromaIndex:
         with self._changed:
             generation = self._generation
             if generation is None:
-                raise StoreError(_CLOSED)
+                raise IndexUnavailable(_CLOSED)
             generation.calls += 1
         try:
-            with _translated(self._folder.root):
+            with translated(self._folder.root):
                 yield generation.client
         finally:
             with self._changed:
@@ -277,7 +310,7 @@ class ChromaIndex:
         """Wait for the calls under way, then close: files under an open client cannot go."""
         with self._changed:
             self._changed.wait_for(lambda: generation.calls == 0)
-        with _translated(self._folder.root):
+        with translated(self._folder.root):
             generation.client.close()
 
 
@@ -311,38 +344,4 @@ def _nearest(collection: Collection, vector: Vectors, n: int) -> list[tuple[str,
     ]
 
 
-_OTHER_LENGTH = (
-    "The vectors of this collection have another length than those of the embedding model in "
-    "use. Set FENESTRA_EMBEDDING_MODEL back, or add the documents to a new collection."
-)
 _CLOSED = "The search index is closed. Open the library again."
-
-
-def _damaged(folder: Path) -> str:
-    return (
-        f"The search index in {folder} is damaged. Run `fenestra rebuild`: it is made again from "
-        "the library, nothing is lost."
-    )
-
-
-@contextmanager
-def _translated(folder: Path) -> Iterator[None]:
-    """Raise ``StoreError`` instead of what Chroma raises inside the block."""
-    try:
-        yield
-    except StoreError:
-        raise
-    except BaseException as error:
-        # A panic in Chroma's Rust code is a BaseException whose class cannot be imported.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        reason = str(error)
-        if "with dimension" in reason:
-            raise EmbeddingMismatch(_OTHER_LENGTH) from error
-        if "full" in reason and "disk" in reason:
-            sentence = f"The disk that holds {folder} is full. Free some space and try again."
-        elif "readonly" in reason or "Permission denied" in reason:
-            sentence = f"The search index in {folder} cannot be written to. Check its permissions."
-        else:
-            sentence = _damaged(folder)
-        raise StoreError(sentence) from error

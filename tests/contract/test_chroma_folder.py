@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from rag import checkpoints
 from rag.adapters.chroma_check import readable
 from rag.adapters.chroma_index import ChromaIndex
-from rag.errors import EmbeddingMismatch, StoreError
+from rag.errors import EmbeddingMismatch, IndexDamaged, IndexUnavailable, StoreError
 from rag.ports import Vectors
 from rag.testing import MemoryIndex
 
@@ -136,6 +137,7 @@ def test_a_rebuild_cut_off(folder: Path, moment: str, document_id: str) -> None:
 
 WRITER = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 import numpy as np
 from rag.adapters.chroma_index import ChromaIndex
@@ -165,7 +167,7 @@ def test_killed_while_writing(folder: Path) -> None:
         try:
             index = ChromaIndex.open(folder)
             assert index.count(SPACE) >= 300
-        except StoreError:
+        except IndexDamaged:
             ChromaIndex.set_aside(folder)
             index = ChromaIndex.open(folder)
             assert index.count(SPACE) == 0
@@ -189,10 +191,10 @@ def test_a_torn_folder_is_set_aside(folder: Path, pattern: str) -> None:
     fill(folder)
     damage(folder, pattern)
     (folder / "in-use").touch()
-    with pytest.raises(StoreError, match="fenestra rebuild"):
+    with pytest.raises(IndexDamaged, match="fenestra rebuild"):
         ChromaIndex.open(folder)
     ChromaIndex.set_aside(folder)
-    assert contents(folder) == ["broken-000001", "current", "gen-000002"]
+    assert contents(folder) == ["broken-000001"]
     index = ChromaIndex.open(folder)
     assert index.count(SPACE) == 0
     index.upsert(SPACE, "b", range(3), some(3))
@@ -201,16 +203,16 @@ def test_a_torn_folder_is_set_aside(folder: Path, pattern: str) -> None:
 
 
 def test_only_the_newest_broken_generation_is_kept(folder: Path) -> None:
-    fill(folder, 10)
     for _ in range(3):
+        fill(folder, 10)
         ChromaIndex.set_aside(folder)
-    assert contents(folder) == ["broken-000003", "current", "gen-000004"]
+    assert contents(folder) == ["broken-000003"]
 
 
 def test_damage_in_a_folder_that_was_closed_properly(folder: Path) -> None:
     fill(folder)
     damage(folder, "chroma.sqlite3")
-    with pytest.raises(StoreError, match="fenestra rebuild"):
+    with pytest.raises(IndexDamaged, match="fenestra rebuild"):
         ChromaIndex.open(folder)
     # The next start knows that this one did not end well.
     assert "in-use" in contents(folder)
@@ -220,7 +222,7 @@ def test_damage_that_shows_only_in_use(folder: Path) -> None:
     fill(folder)
     damage(folder, "*/index_metadata.pickle")
     index = ChromaIndex.open(folder)
-    with pytest.raises(StoreError, match="fenestra rebuild"):
+    with pytest.raises(IndexDamaged, match="fenestra rebuild"):
         index.query(SPACE, some(1), 5)
     # It can be replaced while it is open.
     fresh = index.begin_rebuild()
@@ -240,6 +242,80 @@ def test_a_pointer_to_nothing_gives_an_empty_index(folder: Path, pointer: str) -
     assert contents(folder) == ["current", "gen-000002"]
 
 
+def put_file(path: Path) -> None:
+    path.write_text("no index")
+
+
+def put_folder(path: Path) -> None:
+    path.mkdir()
+    (path / "something").write_text("in it")
+
+
+def put_link_to_nothing(path: Path) -> None:
+    path.symlink_to(path.with_name("nowhere"))
+
+
+def remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("put", [put_file, put_link_to_nothing])
+def test_something_else_in_place_of_the_folder(folder: Path, put: Callable[[Path], None]) -> None:
+    folder.parent.mkdir(parents=True)
+    for _ in range(2):
+        remove(folder)
+        put(folder)
+        with pytest.raises(IndexDamaged, match="fenestra rebuild"):
+            ChromaIndex.open(folder)
+        ChromaIndex.set_aside(folder)
+        fill(folder, 10)
+        assert contents(folder.parent) == ["chroma", "chroma.broken"]
+
+
+def test_a_folder_in_place_of_the_pointer(folder: Path) -> None:
+    for number in (2, 4):
+        fill(folder, 10)
+        remove(folder / "current")
+        put_folder(folder / "current")
+        with pytest.raises(IndexDamaged, match="fenestra rebuild"):
+            ChromaIndex.open(folder)
+        ChromaIndex.set_aside(folder)
+        assert (folder / f"broken-{number:06d}" / "something").exists()
+        fill(folder, 10)
+        assert len([name for name in contents(folder) if name.startswith("broken-")]) == 1
+        assert len([name for name in contents(folder) if name.startswith("gen-")]) == 1
+
+
+def test_a_link_to_nothing_in_place_of_the_pointer(folder: Path) -> None:
+    fill(folder, 10)
+    remove(folder / "current")
+    put_link_to_nothing(folder / "current")
+    index = ChromaIndex.open(folder)
+    assert index.count(SPACE) == 0
+    index.close()
+    assert contents(folder) == ["current", "gen-000002"]
+    assert not (folder / "current").is_symlink()
+
+
+def test_a_rebuild_that_is_given_up_leaves_nothing(folder: Path) -> None:
+    fill(folder, 10)
+    index = ChromaIndex.open(folder)
+    fresh = index.begin_rebuild()
+    fresh.upsert(SPACE, "b", range(3), some(3))
+    fresh.close()
+    assert contents(folder) == ["current", "gen-000001", "in-use"]
+    index.close()
+
+
+def test_no_room_is_made_on_a_disk_that_has_some(folder: Path) -> None:
+    fill(folder, 10)
+    assert not ChromaIndex.make_room(folder)
+    assert contents(folder) == ["current", "gen-000001"]
+
+
 def test_the_check_has_a_time_limit(folder: Path) -> None:
     fill(folder, 10)
     [generation] = folder.glob("gen-*")
@@ -249,15 +325,15 @@ def test_the_check_has_a_time_limit(folder: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    for act in (ChromaIndex.open, ChromaIndex.set_aside):
-        with pytest.raises(StoreError, match="FENESTRA_HOME"):
-            act(tmp_path / "file" / "chroma")
+    with pytest.raises(IndexUnavailable, match="FENESTRA_HOME") as error:
+        ChromaIndex.open(tmp_path / "file" / "chroma")
+    assert not isinstance(error.value, IndexDamaged)
 
 
 def test_a_folder_that_went_away(folder: Path) -> None:
     index = ChromaIndex.open(folder)
     shutil.rmtree(folder)
-    with pytest.raises(StoreError):
+    with pytest.raises(IndexUnavailable):
         index.upsert(SPACE, "a", range(3), some(3))
     index.close()
 
