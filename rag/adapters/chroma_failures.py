@@ -10,7 +10,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rag.errors import EmbeddingMismatch, IndexDamaged, IndexUnavailable, StoreError
@@ -35,7 +35,6 @@ _REFUSALS = (
 _SQLITE = {
     "database or disk is full": errno.ENOSPC,
     "readonly database": errno.EACCES,
-    "disk I/O error": errno.EIO,
 }
 _PROBE_BYTES = 4 * 1024 * 1024
 """About what Chroma sets aside at once for the graph of a new collection."""
@@ -79,6 +78,8 @@ def unreadable(root: Path, reason: str = "") -> IndexUnavailable:
         if text in reason:
             return refused(root, number)
     refusal = _refusal(root)
+    if refusal is None and "disk I/O error" in reason:
+        refusal = errno.EIO
     return damaged(root) if refusal is None else refused(root, refusal)
 
 
@@ -98,16 +99,10 @@ def _refusal(root: Path) -> int | None:
     except OSError as error:
         return error.errno
     finally:
-        _remove(probe)
+        # The disk that refused the file may refuse this too, and then there is no file.
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
     return None
-
-
-def _remove(probe: Path) -> None:
-    try:
-        probe.unlink(missing_ok=True)
-    except OSError:
-        # The disk that refused the file refuses this too, and then there is no file.
-        return
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rag.adapters.chroma_failures import damaged, refused
@@ -67,7 +67,11 @@ class IndexFolder:
     def remove(self, generation: Path) -> None:
         """Remove a generation that nobody has open."""
         # What cannot be removed now does no harm; the next start tries again.
-        shutil.rmtree(generation, ignore_errors=True)
+        with suppress(OSError):
+            if generation.is_dir() and not generation.is_symlink():
+                shutil.rmtree(generation, ignore_errors=True)
+            else:
+                generation.unlink()
 
     def remove_others(self, generation: Path) -> None:
         """Remove all generations but this one."""
@@ -98,7 +102,7 @@ class IndexFolder:
             number = self._next()
             for path in self._numbered():
                 if path.name.startswith("broken-"):
-                    shutil.rmtree(path)
+                    self.remove(path)
             if broken is not None:
                 if broken != self._pointer:
                     number = int(broken.name.rpartition("-")[2])
