@@ -15,6 +15,7 @@ def test_only_the_window_can_tell_where_and_how_long(
 ) -> None:
     page = visit(start().url)
     page.get_by_role("button", name=TOKEN).click()
+    expect(page.get_by_text("Waiting for the other answer")).to_be_visible()
     expect(page.locator(".fen-figures")).to_have_count(2, timeout=240_000)
     isolated, windowed = (text.lower() for text in page.locator(".fen-answer").all_inner_texts())
     assert "settings > api keys" in windowed
