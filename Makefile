@@ -26,6 +26,10 @@ check: $(SETUP_TEST)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Draws docs/comparison.png anew, with the real embedded model.
+screenshots: $(SETUP_TEST)
+	SCREENSHOTS=docs $(BIN)/python -m pytest tests/browser/test_token_question.py
+
 answers: $(SETUP)
 	$(BIN)/python -m rag.evals.answers
 
