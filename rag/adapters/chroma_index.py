@@ -16,7 +16,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,10 +58,13 @@ _MOST_TIES = 1_000
 
 @dataclass(slots=True)
 class _Generation:
-    """One open generation and how many calls are under way on it."""
+    """One generation in use and how many calls are under way on it.
+
+    Without a client it is opened by the next call.
+    """
 
     path: Path
-    client: Client
+    client: Client | None
     calls: int = 0
 
 
@@ -142,7 +145,7 @@ class ChromaIndex:
             raise ValueError(f"{len(indices)} indices need as many vectors, got {len(vectors)}")
         start = 0
         while start < len(indices):
-            with self._writing, self._call() as client:
+            with self._write() as client:
                 collection = client.get_or_create_collection(
                     _name(space), embedding_function=None, configuration=_CONFIGURATION
                 )
@@ -162,7 +165,7 @@ class ChromaIndex:
 
     def delete(self, space: str, document_id: str) -> None:
         """See :meth:`rag.ports.VectorIndex.delete`."""
-        with self._writing, self._call() as client:
+        with self._write() as client:
             if (table := self._tables.get(space)) is not None:
                 table.delete(document_id)
             collection = _find(client, space)
@@ -174,7 +177,7 @@ class ChromaIndex:
 
     def drop(self, space: str) -> None:
         """See :meth:`rag.ports.VectorIndex.drop`."""
-        with self._writing, self._call() as client:
+        with self._write() as client:
             self._tables.pop(space, None)
             if _find(client, space) is not None:
                 client.delete_collection(_name(space))
@@ -297,21 +300,57 @@ class ChromaIndex:
             generation = self._generation
             if generation is None:
                 raise IndexUnavailable(_CLOSED)
+            if generation.client is None:
+                with translated(self._folder.root):
+                    generation.client = open_client(generation.path)
+            client = generation.client
             generation.calls += 1
         try:
             with translated(self._folder.root):
-                yield generation.client
+                yield client
+        except IndexUnavailable as error:
+            if generation.client is None:
+                raise IndexUnavailable(_INTERRUPTED) from error
+            raise
         finally:
             with self._changed:
                 generation.calls -= 1
                 self._changed.notify_all()
 
+    @contextmanager
+    def _write(self) -> Iterator[Client]:
+        """As :meth:`_call`, for one writer at a time.
+
+        After a write that failed, a full disk is enough, Chroma may keep later calls waiting
+        forever. Opened anew it does not.
+        """
+        with self._writing:
+            try:
+                with self._call() as client:
+                    yield client
+            except IndexUnavailable:
+                self._open_anew()
+                raise
+
+    def _open_anew(self) -> None:
+        """Close Chroma; the next call opens it. Calls under way, which may hang, are left."""
+        with self._changed:
+            generation = self._generation
+            if generation is None or generation.client is None:
+                return
+            self._generation = _Generation(generation.path, None)
+            self._tables = {}
+            client, generation.client = generation.client, None
+            with suppress(IndexUnavailable), translated(self._folder.root):
+                client.close()
+
     def _close(self, generation: _Generation) -> None:
         """Wait for the calls under way, then close: files under an open client cannot go."""
         with self._changed:
             self._changed.wait_for(lambda: generation.calls == 0)
-        with translated(self._folder.root):
-            generation.client.close()
+        if generation.client is not None:
+            with translated(self._folder.root):
+                generation.client.close()
 
 
 def _name(space: str) -> str:
@@ -345,3 +384,4 @@ def _nearest(collection: Collection, vector: Vectors, n: int) -> list[tuple[str,
 
 
 _CLOSED = "The search index is closed. Open the library again."
+_INTERRUPTED = "The search index was opened anew after a failure. Try again."

@@ -338,6 +338,46 @@ def test_a_folder_that_went_away(folder: Path) -> None:
     index.close()
 
 
+FILLED = """
+import faulthandler, resource, sys
+from pathlib import Path
+import numpy as np
+from rag.adapters.chroma_index import ChromaIndex
+from rag.errors import IndexDamaged, IndexUnavailable
+faulthandler.dump_traceback_later(60, exit=True)
+space = sys.argv[2]
+vectors = np.random.default_rng(1).normal(size=(1_000, 384)).astype(np.float32)
+vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+index = ChromaIndex.open(Path(sys.argv[1]))
+index.upsert(space, "a", range(10), vectors[:10])
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
+for _ in range(4):
+    try:
+        index.upsert(space, "b", range(1_000), vectors)
+    except IndexUnavailable as error:
+        assert not isinstance(error, IndexDamaged)
+        print("full" if "is full. Free some space" in str(error) else error)
+    index.delete(space, "b")
+    assert index.ids(space) == {"a": 10}
+    assert index.query(space, vectors[3:4], 1) == [("a", 3, 1.0)]
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+index.upsert(space, "b", range(1_000), vectors)
+assert index.ids(space) == {"a": 10, "b": 1_000}
+index.close()
+"""
+
+
+def test_an_index_goes_on_after_a_full_disk(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FILLED, str(folder), SPACE],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["full"] * 4
+
+
 def test_a_closed_index_says_so(folder: Path) -> None:
     index = ChromaIndex.open(folder)
     index.close()
