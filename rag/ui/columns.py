@@ -67,9 +67,7 @@ def _answer(side: Side, library: Library) -> None:
                 body.html(render.unfinished(render.answer(side.text)))
                 drawn = time.monotonic()
     finally:
-        close = getattr(events, "close", None)
-        if close is not None:
-            close()
+        events.close()
     _fill(side, body, figures)
 
 
